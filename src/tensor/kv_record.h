@@ -1,0 +1,52 @@
+// The record of one KV block for one layer and one KV head: 64 tokens of keys and values.
+//
+//   K   [head_dim][64] binary16: one slab; 16 neighbouring keys of one component are one vector
+//   V   ceil(head_dim / 64) slabs [64 tokens][columns] binary16, columns = 64 but in the last slab
+//   statistics: mean of K [head_dim] f32, mean of V [head_dim] f32, written once when the block fills
+//
+// Every loop of the attention kernels walks this memory linearly. kv/ composes these records into
+// blocks of all layers and heads; kernels/ reads and writes them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace baton {
+
+inline constexpr int kBlockTokens = 64;
+
+// Raise when the layout of the record or of its statistics changes; saved and sent blocks carry it.
+inline constexpr uint32_t kKvRecordVersion = 1;
+
+// Offsets into a record. Units: binary16 elements for K and V, bytes where the name says so.
+// Requires: head_dim is a positive multiple of 16.
+struct KvRecord {
+  int head_dim = 0;
+
+  // Element of key component c of token t, from the start of the record.
+  size_t KeyIndex(int c, int t) const {
+    return static_cast<size_t>(c) * kBlockTokens + static_cast<size_t>(t);
+  }
+  // Element of value component c of token t, from the start of the record.
+  size_t ValueIndex(int c, int t) const {
+    const int slab = c / kBlockTokens;
+    return static_cast<size_t>(head_dim) * kBlockTokens +
+           static_cast<size_t>(slab) * kBlockTokens * kBlockTokens +
+           static_cast<size_t>(t) * static_cast<size_t>(SlabColumns(slab)) +
+           static_cast<size_t>(c - slab * kBlockTokens);
+  }
+  int NumSlabs() const { return (head_dim + kBlockTokens - 1) / kBlockTokens; }
+  // Columns of V slab `slab`: 64, or what is left in the last one.
+  int SlabColumns(int slab) const {
+    return std::min(kBlockTokens, head_dim - slab * kBlockTokens);
+  }
+  size_t StatisticsOffsetBytes() const {
+    return static_cast<size_t>(head_dim) * kBlockTokens * 2 * sizeof(uint16_t);
+  }
+  size_t StatisticsBytes() const { return static_cast<size_t>(head_dim) * 2 * sizeof(float); }
+  // A multiple of 64, so that every record of a block is aligned to a cache line.
+  size_t Bytes() const { return StatisticsOffsetBytes() + StatisticsBytes(); }
+};
+
+}  // namespace baton
