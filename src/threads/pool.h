@@ -1,0 +1,89 @@
+// A pool of threads that share out the tasks of one loop at a time.
+//
+// Life of one ParallelFor:
+//  1. closed: no loop; workers spin for a moment, then sleep.
+//  2. open: the caller has published the loop. A worker that wakes up joins; whoever has joined
+//     takes task numbers from one counter, and so does the caller.
+//  3. closing: the counter has run out for the caller. Nobody joins any more; the caller waits for
+//     those that joined. A worker that the system never woke up is not waited for, so a busy
+//     machine cannot hold up a loop whose tasks are done.
+//  4. closed again.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/result.h"
+
+namespace baton {
+
+// Threads that run the tasks of loops. The caller is one of them, as worker 0.
+// Threads: ParallelFor is called by one thread at a time and never from inside a task; either is a
+// bug and aborts.
+class ThreadPool {
+ public:
+  static constexpr int kMaxThreads = 1024;
+
+  // Starts num_threads − 1 threads. Errors: invalid (not in 1..kMaxThreads), exhausted (the system
+  // refuses another thread).
+  static Result<std::unique_ptr<ThreadPool>> Make(int num_threads);
+
+  // Ends the threads. Requires: no loop is running.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Threads that take part in a loop, the caller included.
+  int num_threads() const { return num_threads_; }
+
+  // Runs body(task, worker) once for each task of [0, num_tasks) and returns when all are done;
+  // what they wrote is then visible to the caller. worker is in [0, num_threads()); two tasks of
+  // one worker never overlap. Who runs a task, and when, is left to chance.
+  // The body runs in the mode of ScopedFlushDenormals and must not throw.
+  // Memory: allocates nothing.
+  void ParallelFor(int64_t num_tasks, FunctionRef<void(int64_t task, int worker)> body);
+
+ private:
+  using Body = FunctionRef<void(int64_t task, int worker)>;
+
+  // state_: the loop's number (32 bits), whether it is open (1), how many workers joined (31).
+  static constexpr uint64_t kOpen = uint64_t{1} << 31;
+  static constexpr uint64_t kActiveMask = kOpen - 1;
+
+  ThreadPool(int num_threads, int64_t spin_ns);
+  Result<> Start();
+  void RunWorker(int worker);
+  void RunTasks(const Body& body, int64_t num_tasks, int worker);
+  bool AwaitLoop(uint32_t* loop_seen);
+  bool TryJoin(uint32_t loop);
+  void Leave();
+  void AwaitWorkers();
+
+  const int num_threads_;
+  const int64_t spin_ns_;
+  std::vector<std::thread> threads_;
+
+  // The loop. Written by the caller while closed, read by workers that joined.
+  const Body* body_ = nullptr;
+  int64_t num_tasks_ = 0;
+  std::atomic<bool> busy_ = false;
+
+  // Each on a cache line of its own: every task touches one, every spin the other.
+  alignas(64) std::atomic<int64_t> next_task_ = 0;
+  alignas(64) std::atomic<uint64_t> state_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> num_asleep_ = 0;
+  std::atomic<bool> caller_asleep_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable loop_published_;
+  std::condition_variable workers_left_;
+};
+
+}  // namespace baton
