@@ -2,7 +2,8 @@
 //
 //   K   [head_dim][64] binary16: one slab; 16 neighbouring keys of one component are one vector
 //   V   ceil(head_dim / 64) slabs [64 tokens][columns] binary16, columns = 64 but in the last slab
-//   statistics: mean of K [head_dim] f32, mean of V [head_dim] f32, written once when the block fills
+//   statistics: mean of K [head_dim] f32, mean of V [head_dim] f32, written once when the block
+//   fills
 //
 // Every loop of the attention kernels walks this memory linearly. kv/ composes these records into
 // blocks of all layers and heads; kernels/ reads and writes them.
@@ -38,9 +39,7 @@ struct KvRecord {
   }
   int NumSlabs() const { return (head_dim + kBlockTokens - 1) / kBlockTokens; }
   // Columns of V slab `slab`: 64, or what is left in the last one.
-  int SlabColumns(int slab) const {
-    return std::min(kBlockTokens, head_dim - slab * kBlockTokens);
-  }
+  int SlabColumns(int slab) const { return std::min(kBlockTokens, head_dim - slab * kBlockTokens); }
   size_t StatisticsOffsetBytes() const {
     return static_cast<size_t>(head_dim) * kBlockTokens * 2 * sizeof(uint16_t);
   }
