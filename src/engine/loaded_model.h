@@ -1,0 +1,55 @@
+// Everything that belongs to one opened model: weights, tokenizer, chat template, threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "kernels/isa.h"
+#include "kernels/linear.h"
+#include "model/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "threads/pool.h"
+
+namespace baton {
+
+// How to open a model and compute with it.
+struct LoadOptions {
+  std::string path;
+  Precision precision = Precision::kFast;
+  Isa isa = Isa::kPortable;
+  int num_threads = 1;
+  // Context in tokens; nothing means: what the model was trained for.
+  std::optional<int64_t> context_tokens;
+  // Name of a built-in chat template, or the text of one, instead of the file's.
+  std::optional<std::string> chat_template_name;
+  std::optional<std::string> chat_template_text;
+};
+
+// Called while loading with what is done so far. Units: bytes of the source tensors.
+using LoadProgress = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
+
+// A model that is ready to compute. Immutable but for the thread pool, which one step uses at a
+// time.
+struct LoadedModel {
+  std::string path;
+  LoadOptions options;
+  int64_t context_tokens = 0;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+  // Nothing if the file has no template and none was named; chat then needs --chat-template.
+  std::unique_ptr<ChatTemplate> chat_template;
+};
+
+// Opens, checks and repacks a model. Before anything large is allocated it compares the memory that
+// weights, cache and workspace need with what the machine has.
+// Errors: not-found, corrupt, invalid (context, unknown template), unavailable (architecture or
+// tensor type that Baton lacks), exhausted (memory; with the numbers and the --ctx that would fit).
+Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& progress);
+
+}  // namespace baton
