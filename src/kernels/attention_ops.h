@@ -1,0 +1,79 @@
+// Attention and KV writing of one instruction set, on raw pointers: what attention_prefill.cc,
+// attention_decode.cc and kv_write.cc call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace baton {
+
+// Consecutive rows of one sequence and one KV head, with all heads of its group: the row index
+// inside a task is position * group + head.
+struct AttentionTask {
+  const float* q;    // first position, first head of the group
+  float* out;        // likewise
+  int64_t q_stride;  // floats from one position to the next
+  int64_t out_stride;
+  int num_positions;
+  int group;
+  int head_dim;
+  float q_factor;       // scale * log2(e), or scale / soft_cap
+  float soft_cap_log2;  // soft_cap * log2(e); 0: none
+  int64_t first_position;
+  int64_t window;  // keys a row sees, itself included; at least 1
+  const std::byte* const* blocks;
+  size_t record_offset;  // of (layer, head)
+  std::byte* scratch;    // of AttentionScratchBytes, aligned to 64
+};
+
+// The result of one segment for a task's rows, between decode's two loops.
+struct AttentionPartial {
+  float* o;  // [rows][head_dim]
+  float* m;  // [rows]
+  float* l;  // [rows]
+};
+
+struct KvWriteTask {
+  const float* k;  // [num_rows][head_dim], row_stride floats apart
+  const float* v;
+  int64_t k_stride;
+  int64_t v_stride;
+  int num_rows;     // all within one block
+  int first_token;  // within the block
+  int head_dim;
+  uint16_t* record;
+};
+
+struct AttentionOps {
+  // All segments of the task's rows, merged, divided, stored to out.
+  void (*attend)(const AttentionTask& task);
+  // One segment only; rows that see nothing of it get m, l and o untouched.
+  void (*attend_segment)(const AttentionTask& task, int64_t segment,
+                         const AttentionPartial& partial);
+  // Merges the partials of segments first, first + 1, ... (num_segments of them, `stride` floats
+  // apart in each array) and stores to out.
+  void (*merge_segments)(const AttentionTask& task, int64_t first_segment, int64_t num_segments,
+                         const AttentionPartial& first, int64_t partial_stride);
+  void (*write_kv)(const KvWriteTask& task);
+};
+
+// Bytes of scratch for a task of at most max_rows rows (positions * group).
+constexpr size_t AttentionScratchBytes(int64_t max_rows, int head_dim) {
+  // Packed queries, running and merged o: 3 * head_dim; lanes of l: 16; m, merged m and l: 3. A
+  // tile of logits, 6 * 64, and room to align.
+  return static_cast<size_t>(max_rows) * (3 * static_cast<size_t>(head_dim) + 16 + 16) *
+             sizeof(float) +
+         6 * 64 * sizeof(float) + 64;
+}
+
+namespace portable {
+extern const AttentionOps kAttentionOps;
+}
+namespace avx2 {
+extern const AttentionOps kAttentionOps;
+}
+namespace avx512 {
+extern const AttentionOps kAttentionOps;
+}
+
+}  // namespace baton

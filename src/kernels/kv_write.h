@@ -1,0 +1,41 @@
+// Stores the keys and values of a step's new tokens in the KV cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_context.h"
+#include "tensor/view.h"
+
+namespace baton {
+
+// Consecutive new tokens of one sequence.
+struct KvWriteSequence {
+  int64_t first_row = 0;       // in k and v
+  int64_t num_rows = 0;        // may be 0
+  int64_t first_position = 0;  // of the first row; the others follow it
+  // Block i takes the tokens [64 i, 64 i + 64). Blocks without new tokens are not touched.
+  std::byte* const* blocks = nullptr;
+};
+
+// Shapes: k, v: [num_rows, num_kv_heads * head_dim] f32.
+// Requires: head_dim is a multiple of 16; no two sequences write into one block.
+struct KvWriteArgs {
+  View2<const float> k;
+  View2<const float> v;
+  std::span<const KvWriteSequence> sequences;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  size_t record_offset = 0;  // bytes from a block's start to the record of (layer, KV head 0)
+  size_t head_stride = 0;    // bytes from the record of one KV head to the next
+};
+
+// Rounds k and v to binary16 (nearest, ties to even; beyond 65,504 infinity) and writes them into
+// their records (tensor/kv_record.h). When the 64th token of a block is written, the record's f32
+// means follow: the sum of the stored values, tokens ascending, divided by 64.
+// Threads: tasks are (sequence, KV head).
+// Memory: allocates nothing.
+void WriteKv(const KernelContext& context, const KvWriteArgs& args);
+
+}  // namespace baton
