@@ -22,18 +22,18 @@ template <typename A, typename B>
 
 }  // namespace baton::internal
 
-#define BATON_CHECK_OP_(a, op, b)                                                          \
-  do {                                                                                     \
-    const auto& check_a_ = (a);                                                            \
-    const auto& check_b_ = (b);                                                            \
-    if (!(check_a_ op check_b_)) [[unlikely]]                                              \
+#define BATON_CHECK_OP_(a, op, b)                                                                  \
+  do {                                                                                             \
+    const auto& check_a_ = (a);                                                                    \
+    const auto& check_b_ = (b);                                                                    \
+    if (!(check_a_ op check_b_)) [[unlikely]]                                                      \
       ::baton::internal::CheckOpFailed(__FILE__, __LINE__, #a " " #op " " #b, check_a_, check_b_); \
   } while (false)
 
-#define CHECK(condition)                                                                  \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
-      ::baton::internal::CheckFailed(__FILE__, __LINE__, #condition, std::string());      \
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::baton::internal::CheckFailed(__FILE__, __LINE__, #condition, std::string()); \
   } while (false)
 #define CHECK_EQ(a, b) BATON_CHECK_OP_(a, ==, b)
 #define CHECK_NE(a, b) BATON_CHECK_OP_(a, !=, b)

@@ -28,18 +28,20 @@ inline std::optional<std::string> CachedFile(const std::string& name) {
 }
 
 // Whether a missing file fails a test (./check) instead of skipping it.
-inline bool CachedFilesRequired() { return std::getenv("BATON_REQUIRE_MODELS") != nullptr; }
+inline bool CachedFilesRequired() {
+  return std::getenv("BATON_REQUIRE_MODELS") != nullptr;
+}
 
 }  // namespace baton
 
 // Binds `variable` to the path of the cached file, or skips (fails where files are required).
-#define BATON_CACHED_FILE_OR_SKIP(variable, name)                                              \
-  std::string variable;                                                                        \
-  do {                                                                                         \
-    std::optional<std::string> cached_path_ = ::baton::CachedFile(name);                       \
-    if (!cached_path_.has_value()) {                                                           \
-      if (::baton::CachedFilesRequired()) FAIL() << (name) << " is missing: run tools/fetch";  \
-      GTEST_SKIP() << (name) << " is missing: run tools/fetch";                                \
-    }                                                                                          \
-    variable = *cached_path_;                                                                  \
+#define BATON_CACHED_FILE_OR_SKIP(variable, name)                                             \
+  std::string variable;                                                                       \
+  do {                                                                                        \
+    std::optional<std::string> cached_path_ = ::baton::CachedFile(name);                      \
+    if (!cached_path_.has_value()) {                                                          \
+      if (::baton::CachedFilesRequired()) FAIL() << (name) << " is missing: run tools/fetch"; \
+      GTEST_SKIP() << (name) << " is missing: run tools/fetch";                               \
+    }                                                                                         \
+    variable = *cached_path_;                                                                 \
   } while (false)
