@@ -1,0 +1,24 @@
+// What a command has of the world: streams, terminal, Ctrl-C, time. Passed in, so that a test can
+// run a command without a process.
+#pragma once
+
+#include "base/clock.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
+
+namespace baton {
+
+struct Console {
+  Input& in;
+  Output& out;  // answers
+  Output& err;  // figures, messages, progress
+  StatusLine& status;
+  Interrupt& interrupt;
+  Clock& clock;
+  int columns = 80;          // of the terminal that shows the status line
+  bool interactive = false;  // a person types at `in` and reads `out`
+};
+
+}  // namespace baton

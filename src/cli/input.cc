@@ -1,0 +1,173 @@
+#include "cli/input.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "cli/number_text.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kReadBytes = size_t{1} << 16;
+
+std::string SystemWords(int system_error) {
+  return std::generic_category().message(system_error);
+}
+
+// Length of the character that starts the text, or 0 if no valid one does.
+// Source: The Unicode Standard, table 3-7 (well-formed UTF-8 byte sequences).
+size_t CharacterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  unsigned char low = 0x80;
+  unsigned char high = 0xBF;
+  if (first == 0xE0) low = 0xA0;
+  if (first == 0xED) high = 0x9F;
+  if (first == 0xF0) low = 0x90;
+  if (first == 0xF4) high = 0x8F;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  return length;
+}
+
+std::optional<size_t> FirstInvalidUtf8(std::string_view text) {
+  size_t position = 0;
+  while (position < text.size()) {
+    const size_t length = CharacterBytes(text.substr(position));
+    if (length == 0) return position;
+    position += length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+FdInput::FdInput(int fd, std::string name, Interrupt* interrupt)
+    : fd_(fd), name_(std::move(name)), interrupt_(interrupt) {}
+
+Result<FdInput::Fill> FdInput::FillBuffer(bool watch_interrupt) {
+  while (true) {
+    if (watch_interrupt && interrupt_ != nullptr) {
+      std::array<pollfd, 2> waiting = {
+          pollfd{.fd = fd_, .events = POLLIN, .revents = 0},
+          pollfd{.fd = interrupt_->wake_fd(), .events = POLLIN, .revents = 0}};
+      if (::poll(waiting.data(), waiting.size(), -1) < 0) {
+        if (errno == EINTR) continue;
+        return Fail(ErrorCode::kInternal,
+                    fmt::format("cannot read {}: {}", name_, SystemWords(errno)));
+      }
+      if ((waiting[1].revents & POLLIN) != 0) return Fill::kInterrupted;
+    }
+    std::array<char, kReadBytes> bytes;
+    const ssize_t got = ::read(fd_, bytes.data(), bytes.size());
+    if (got > 0) {
+      buffer_.append(bytes.data(), static_cast<size_t>(got));
+      return Fill::kBytes;
+    }
+    if (got == 0) return Fill::kEnd;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      pollfd waiting = {.fd = fd_, .events = POLLIN, .revents = 0};
+      (void)::poll(&waiting, 1, -1);
+    } else if (errno != EINTR) {
+      return Fail(ErrorCode::kInternal,
+                  fmt::format("cannot read {}: {}", name_, SystemWords(errno)));
+    }
+  }
+}
+
+Result<std::string> FdInput::ReadAll(uint64_t max_bytes) {
+  while (true) {
+    if (buffer_.size() > max_bytes) {
+      return Fail(ErrorCode::kExhausted,
+                  fmt::format("{} holds more than {} of text", name_, BytesText(max_bytes)));
+    }
+    const Result<Fill> filled = FillBuffer(false);
+    if (!filled) return Forward(filled);
+    if (*filled == Fill::kEnd) return std::exchange(buffer_, std::string());
+  }
+}
+
+Result<Input::Line> FdInput::ReadLine() {
+  size_t searched = 0;
+  while (true) {
+    const size_t end = buffer_.find('\n', searched);
+    if (end != std::string::npos) {
+      Line line = {LineState::kLine, buffer_.substr(0, end)};
+      buffer_.erase(0, end + 1);
+      if (line.text.ends_with('\r')) line.text.pop_back();
+      return line;
+    }
+    searched = buffer_.size();
+    if (searched > kMaxTextBytes) {
+      return Fail(ErrorCode::kExhausted,
+                  fmt::format("a line of {} is longer than {}", name_, BytesText(kMaxTextBytes)));
+    }
+    const Result<Fill> filled = FillBuffer(true);
+    if (!filled) return Forward(filled);
+    if (*filled == Fill::kInterrupted) {
+      buffer_.clear();
+      return Line{LineState::kInterrupted, std::string()};
+    }
+    if (*filled == Fill::kEnd) {
+      if (buffer_.empty()) return Line{LineState::kEnd, std::string()};
+      return Line{LineState::kLine, std::exchange(buffer_, std::string())};
+    }
+  }
+}
+
+Result<std::string> StringInput::ReadAll(uint64_t max_bytes) {
+  if (text_.size() - position_ > max_bytes) {
+    return Fail(ErrorCode::kExhausted,
+                fmt::format("the input holds more than {} of text", BytesText(max_bytes)));
+  }
+  std::string rest = text_.substr(position_);
+  position_ = text_.size();
+  return rest;
+}
+
+Result<Input::Line> StringInput::ReadLine() {
+  if (position_ == text_.size()) return Line{LineState::kEnd, std::string()};
+  const size_t end = std::min(text_.find('\n', position_), text_.size());
+  Line line = {LineState::kLine, text_.substr(position_, end - position_)};
+  position_ = std::min(end + 1, text_.size());
+  return line;
+}
+
+Result<std::string> ReadTextOrInput(const std::string& path, Input& standard_input) {
+  if (path == "-") return standard_input.ReadAll(kMaxTextBytes);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal;
+    return Fail(code, fmt::format("cannot open '{}': {}", path, SystemWords(errno)));
+  }
+  FdInput file(fd, fmt::format("'{}'", path), nullptr);
+  Result<std::string> text = file.ReadAll(kMaxTextBytes);
+  ::close(fd);
+  return text;
+}
+
+Result<std::string> RequireUtf8(std::string text, std::string_view name) {
+  const std::optional<size_t> offset = FirstInvalidUtf8(text);
+  if (!offset.has_value()) return text;
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("{} is not UTF-8: byte 0x{:02X} at offset {}; convert it first, for "
+                          "example with iconv",
+                          name, static_cast<unsigned char>(text[*offset]), *offset));
+}
+
+}  // namespace baton

@@ -1,0 +1,77 @@
+// What a command reads: files, standard input, lines of a conversation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/interrupt.h"
+
+namespace baton {
+
+// The most that is taken from one text file or from standard input: far beyond any context, but
+// short of filling the memory. Units: bytes.
+constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
+
+// A stream of bytes from somebody.
+class Input {
+ public:
+  enum class LineState { kLine, kEnd, kInterrupted };
+  struct Line {
+    LineState state = LineState::kEnd;
+    std::string text;  // without its end; empty unless kLine
+  };
+
+  virtual ~Input() = default;
+
+  // Everything up to the end. Errors: internal (cannot be read), exhausted (over max_bytes).
+  virtual Result<std::string> ReadAll(uint64_t max_bytes) = 0;
+
+  // The next line. A last line without an end counts; an interrupt drops what was half typed.
+  // Errors: internal (cannot be read), exhausted (a line over kMaxTextBytes).
+  virtual Result<Line> ReadLine() = 0;
+};
+
+// Reads a descriptor that it does not own.
+class FdInput final : public Input {
+ public:
+  // `name` is for messages; `interrupt` may be null (then kInterrupted never comes) and is looked
+  // at while waiting for a line.
+  FdInput(int fd, std::string name, Interrupt* interrupt);
+
+  Result<std::string> ReadAll(uint64_t max_bytes) override;
+  Result<Line> ReadLine() override;
+
+ private:
+  enum class Fill { kBytes, kEnd, kInterrupted };
+  Result<Fill> FillBuffer(bool watch_interrupt);
+
+  int fd_;
+  std::string name_;
+  Interrupt* interrupt_;
+  std::string buffer_;
+};
+
+// Reads a string.
+class StringInput final : public Input {
+ public:
+  explicit StringInput(std::string text) : text_(std::move(text)) {}
+  Result<std::string> ReadAll(uint64_t max_bytes) override;
+  Result<Line> ReadLine() override;
+
+ private:
+  std::string text_;
+  size_t position_ = 0;
+};
+
+// Reads a whole regular file, pipe or device; `-` is `standard_input`.
+// Errors: not-found, internal (no permission, a directory, a read error), exhausted (over
+// kMaxTextBytes).
+Result<std::string> ReadTextOrInput(const std::string& path, Input& standard_input);
+
+// Passes text on if it is UTF-8. Errors: invalid, with the name and the offset of the first byte
+// that is not.
+Result<std::string> RequireUtf8(std::string text, std::string_view name);
+
+}  // namespace baton

@@ -1,0 +1,69 @@
+// Ctrl-C, without a signal handler and without a global.
+//
+// Life of an interrupt:
+//  1. SIGINT is blocked in every thread; one thread waits for it.
+//  2. outside an InterruptScope it ends the program at once, with the terminal in order.
+//  3. inside one it is noted (`requested`), and what runs there stops by itself; a second one that
+//     comes before that ends the program as in 2.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/result.h"
+#include "cli/terminal.h"
+
+namespace baton {
+
+// The one receiver of SIGINT.
+class Interrupt {
+ public:
+  // Blocks SIGINT in the calling thread and starts the thread that waits for it. A program that was
+  // started with SIGINT ignored goes on ignoring it.
+  // Requires: no other thread runs yet (they inherit the mask); `status` outlives the object.
+  // Errors: internal (the system refuses a descriptor).
+  static Result<std::unique_ptr<Interrupt>> Make(StatusLine& status);
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  // True from a noted interrupt until Clear. Threads: any.
+  const std::atomic<bool>& requested() const { return requested_; }
+
+  // A descriptor that is readable while `requested` is true, for poll.
+  int wake_fd() const { return wake_fd_; }
+
+  // Forgets a noted interrupt.
+  void Clear();
+
+ private:
+  friend class InterruptScope;
+  explicit Interrupt(StatusLine& status) : status_(status) {}
+  void Wait();
+  void Note();
+
+  StatusLine& status_;
+  int signal_fd_ = -1;
+  int stop_fd_ = -1;
+  int wake_fd_ = -1;
+  std::mutex mutex_;
+  int num_scopes_ = 0;  // guarded by mutex_
+  std::atomic<bool> requested_ = false;
+  std::thread thread_;
+};
+
+// While it lives, Ctrl-C is noted instead of ending the program.
+class InterruptScope {
+ public:
+  explicit InterruptScope(Interrupt& interrupt);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  Interrupt& interrupt_;
+};
+
+}  // namespace baton

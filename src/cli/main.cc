@@ -1,0 +1,62 @@
+// The process: file descriptors, environment and signals. Everything else is RunProgram.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "cli/console.h"
+#include "cli/exit_code.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/program.h"
+#include "cli/terminal.h"
+
+namespace {
+
+// A descriptor of the standard streams that the caller closed would be given to the next file that
+// is opened, and messages would end up in it.
+void FillStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // The lowest free number is the one asked for; if not even that opens, writing fails later.
+    [[maybe_unused]] const int opened =
+        ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  FillStandardDescriptors();
+  // A closed pipe is an error of write(), not the death of the process.
+  ::signal(SIGPIPE, SIG_IGN);
+  const char* term = std::getenv("TERM");
+  baton::FdOutput out(STDOUT_FILENO, "standard output");
+  baton::FdOutput err(STDERR_FILENO, "standard error");
+  baton::StatusLine status(err, baton::IsLiveTerminal(STDERR_FILENO, term == nullptr ? "" : term));
+  const auto interrupt = baton::Interrupt::Make(status);
+  if (!interrupt) {
+    (void)err.Write(fmt::format("baton: {}\n", interrupt.error().message));
+    return baton::kExitFailed;
+  }
+  baton::FdInput in(STDIN_FILENO, "standard input", interrupt->get());
+  baton::SteadyClock clock;
+  baton::Console console = {
+      .in = in,
+      .out = out,
+      .err = err,
+      .status = status,
+      .interrupt = **interrupt,
+      .clock = clock,
+      .columns = baton::TerminalColumns(STDERR_FILENO),
+      .interactive = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1};
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  return baton::RunProgram(arguments, console);
+}

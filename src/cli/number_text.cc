@@ -1,0 +1,51 @@
+#include "cli/number_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace baton {
+
+std::string CountText(int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t end = digits.size(); end > first + 3;) {
+    end -= 3;
+    digits.insert(end, 1, ',');
+  }
+  return digits;
+}
+
+std::string BytesText(uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double amount = static_cast<double>(bytes) / 1024.0;
+  size_t unit = 0;
+  // 1023.95 would print as 1024.0 of the smaller unit.
+  while (amount >= 1023.95 && unit + 1 < kUnits.size()) {
+    amount /= 1024.0;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", amount, kUnits[unit]);
+}
+
+std::string DurationText(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
+  if (seconds > 3.6e8) return "years";
+  const int64_t whole = std::llround(seconds);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string FloatJson(float value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : std::string("null");
+}
+
+std::string DoubleJson(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : std::string("null");
+}
+
+}  // namespace baton

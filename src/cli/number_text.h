@@ -1,0 +1,25 @@
+// Numbers as people and machines read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace baton {
+
+// Digits in groups of three: "12,345".
+std::string CountText(int64_t count);
+
+// Bytes in the largest binary unit that is not above them: "512 B", "94.7 MiB".
+std::string BytesText(uint64_t bytes);
+
+// A rough span of time: "4.2 s", "1 min 05 s", "2 h 10 min". Negative or not finite: "?".
+std::string DurationText(double seconds);
+
+// The shortest decimal that reads back to the same binary32; "null" if it is not finite, as JSON
+// has no other word for it.
+std::string FloatJson(float value);
+
+// The same for binary64.
+std::string DoubleJson(double value);
+
+}  // namespace baton

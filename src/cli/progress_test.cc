@@ -1,0 +1,105 @@
+#include "cli/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/number_text.h"
+
+namespace baton {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+
+TEST(RenderProgress, ShowsShareAmountRateAndTimeLeft) {
+  const std::string line = RenderProgress({.what = "Reading the prompt",
+                                           .unit = ProgressUnit::kTokens,
+                                           .done = 1500,
+                                           .total = 6000,
+                                           .elapsed_seconds = 5.0,
+                                           .columns = 200});
+  EXPECT_EQ(line,
+            "Reading the prompt  25 %  [======>                 ]  1,500 of 6,000 tokens  "
+            "300.0 tokens/s  15.0 s left");
+}
+
+TEST(RenderProgress, LeavesOutWhatDoesNotFit) {
+  for (int columns = 1; columns < 120; ++columns) {
+    const std::string line = RenderProgress({.what = "Loading",
+                                             .unit = ProgressUnit::kBytes,
+                                             .done = 5 << 20,
+                                             .total = 10 << 20,
+                                             .elapsed_seconds = 1.0,
+                                             .columns = columns});
+    EXPECT_LT(line.size(), static_cast<size_t>(columns));
+  }
+}
+
+TEST(RenderProgress, NothingKnownYetAndTooMuchDone) {
+  EXPECT_THAT(RenderProgress({.what = "Loading", .unit = ProgressUnit::kBytes}), HasSubstr("0 %"));
+  EXPECT_THAT(RenderProgress({.what = "Loading",
+                              .unit = ProgressUnit::kBytes,
+                              .done = 20,
+                              .total = 10,
+                              .elapsed_seconds = 1.0}),
+              HasSubstr("100 %"));
+}
+
+TEST(Progress, WaitsASecondAndClearsUpBehindItself) {
+  ManualClock clock;
+  StringOutput out;
+  StatusLine line(out, true);
+  {
+    Progress progress(line, clock, {.what = "Loading", .unit = ProgressUnit::kBytes});
+    progress.Update(1, 10);
+    clock.AdvanceNs(kSecondNs - 1);
+    progress.Update(2, 10);
+    EXPECT_EQ(out.text(), "");
+    clock.AdvanceNs(1);
+    progress.Update(3, 10);
+    EXPECT_THAT(out.text(), HasSubstr("30 %"));
+    clock.AdvanceNs(kSecondNs / 100);
+    progress.Update(4, 10);
+    EXPECT_THAT(out.text(), Not(HasSubstr("40 %")));
+  }
+  EXPECT_TRUE(out.text().ends_with("\r\x1b[K"));
+}
+
+TEST(Progress, APipeSeesNothing) {
+  ManualClock clock;
+  StringOutput out;
+  StatusLine line(out, false);
+  {
+    Progress progress(line, clock, {.what = "Loading", .unit = ProgressUnit::kBytes});
+    clock.AdvanceNs(10 * kSecondNs);
+    progress.Update(3, 10);
+  }
+  EXPECT_EQ(out.text(), "");
+}
+
+TEST(NumberText, ReadsAsPeopleWriteIt) {
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(999), "999");
+  EXPECT_EQ(CountText(1000), "1,000");
+  EXPECT_EQ(CountText(-1234567), "-1,234,567");
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(98362432), "93.8 MiB");
+  EXPECT_EQ(BytesText((uint64_t{1} << 30) - 1), "1.0 GiB");
+  EXPECT_EQ(DurationText(4.25), "4.2 s");
+  EXPECT_EQ(DurationText(65), "1 min 05 s");
+  EXPECT_EQ(DurationText(7800), "2 h 10 min");
+  EXPECT_EQ(DurationText(-1), "?");
+}
+
+TEST(NumberText, FloatsReadBackTheSame) {
+  for (const float value : {0.1f, -16.7301407f, 1e-38f, 3.4028235e38f, 0.0f, 1.0f / 3.0f}) {
+    EXPECT_EQ(std::stof(FloatJson(value)), value);
+  }
+  EXPECT_EQ(FloatJson(-std::numeric_limits<float>::infinity()), "null");
+  EXPECT_EQ(FloatJson(std::numeric_limits<float>::quiet_NaN()), "null");
+}
+
+}  // namespace
+}  // namespace baton
