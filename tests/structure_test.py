@@ -153,6 +153,12 @@ class Pool {
 };
 constexpr int kTable[] = {1, 2};
 #define OPEN {
+DECLARE(avx2)
+DECLARE(avx512)
+namespace {
+int Inner() {
+  return 1; }
+}
 auto Text() -> const char* {
   return R"x({{{)x";
 }
@@ -168,8 +174,8 @@ TEST(Pool, Frees) {
 }  // namespace baton
 '''
         found = [(name, lines) for name, _, lines in ratchet.cpp_functions(source)]
-        self.assertEqual(found, [("Pool", 3), ("operator==", 1), ("Text", 3), ("Twice", 7),
-                                 ("TEST(Pool, Frees)", 2)])
+        self.assertEqual(found, [("Pool", 3), ("operator==", 1), ("Inner", 2), ("Text", 3),
+                                 ("Twice", 7), ("TEST(Pool, Frees)", 2)])
 
 
 class Rules(Tree):

@@ -45,6 +45,7 @@ def drop_parentheses(text):
 def opens_function(head):
     """Whether a brace after `head`, the text since the last statement, opens a function body."""
     head = re.sub(r"^(template\s*<[^{};]*>\s*|(public|private|protected)\s*:)+", "", head.strip())
+    head = re.sub(r"^([A-Z][A-Z0-9_]*\([^()]*\)\s+)+(?=\S)", "", head)  # macros without semicolon
     if "(" not in head or CONTROL.search(head):
         return False
     if re.search(r"\]\s*(\([^{}]*\))?[^{}]*$", head) and "=" in head:  # a lambda with a name
