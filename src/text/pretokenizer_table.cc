@@ -82,7 +82,7 @@ constexpr PreTokenizerFamily kFamilies[] = {
     {.names = {"mpt", "olmo", "gpt-neox"}, .patterns = {kGpt2}, .nfc = true},
     {.names = {"qwen2"}, .patterns = {kQwen2}, .nfc = true},
     {.names = {"deepseek-r1-qwen", "stablelm2", "megrez"}, .patterns = {kQwen2}},
-    {.names = {"qwen35"}, .patterns = {kQwen35}, .nfc = true},
+    {.names = {"qwen35"}, .patterns = {kQwen35}},
     {.names = {"starcoder", "refact", "smollm", "codeshell"}, .patterns = {R"(\p{N})", kGpt2}},
     {.names = {"command-r"}, .patterns = {R"(\p{N})", kGpt2}, .nfc = true},
     {.names = {"falcon"}, .patterns = {kPunctuation, kGpt2, "[0-9][0-9][0-9]"}},

@@ -91,11 +91,13 @@ void SentencePieceBpe::AddPieces(const VocabularyData& data) {
   unused_.resize(data.tokens.size());
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    const std::string& token = data.tokens[i];
     const PieceType type = data.types[i];
+    const bool user_defined_piece = type == PieceType::kUserDefined;
+    // Files write user-defined pieces as plain text, with spaces as spaces.
+    const std::string token = user_defined_piece ? MarkSpaces(data.tokens[i]) : data.tokens[i];
     table_.Append(token);
     if (IsTextPiece(type)) index_.Insert(table_, id);
-    if (type == PieceType::kUserDefined) user_defined.push_back({token, id});
+    if (user_defined_piece) user_defined.push_back({token, id});
     if (type == PieceType::kUnused) unused_[i] = has_unused_ = true;
     if (type == PieceType::kByte) {
       TokenId& slot = byte_ids_[static_cast<size_t>(ByteOfPieceName(token))];
@@ -108,8 +110,8 @@ void SentencePieceBpe::AddPieces(const VocabularyData& data) {
 void SentencePieceBpe::FindJoinableBytes(const VocabularyData& data) {
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     if (!IsTextPiece(data.types[i])) continue;
-    const std::string& token = data.tokens[i];
-    for (size_t at = token.find(kSpaceMarker, 1); at != std::string::npos;
+    const std::string_view token = table_[static_cast<TokenId>(i)];
+    for (size_t at = token.find(kSpaceMarker, 1); at != std::string_view::npos;
          at = token.find(kSpaceMarker, at + 1)) {
       joins_marker_.set(static_cast<uint8_t>(token[at - 1]));
     }
