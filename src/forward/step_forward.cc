@@ -1,0 +1,182 @@
+#include "forward/step_forward.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/kv_write.h"
+
+namespace baton {
+namespace {
+
+// Rows whose logits are computed together: enough to share the pass over the output matrix, few
+// enough that a vocabulary of 262,144 takes 16 MB.
+constexpr int64_t kLogitBatchRows = 16;
+
+AttentionShape ShapeOf(const ModelSpec& spec) {
+  return {
+      .num_heads = spec.num_heads, .num_kv_heads = spec.num_kv_heads, .head_dim = spec.head_dim};
+}
+
+DecoderOptions DecoderOptionsOf(const StepForwardOptions& options) {
+  return {.max_rows = options.max_rows,
+          .max_logit_rows = kLogitBatchRows,
+          .precision = options.precision};
+}
+
+}  // namespace
+
+Result<BlockLayout> KvLayoutOf(const ModelSpec& spec) {
+  return BlockLayout::Make({.num_layers = spec.num_layers(),
+                            .num_kv_heads = spec.num_kv_heads,
+                            .head_dim = spec.head_dim});
+}
+
+StepForward::StepForward(const Model& model, BlockPool& pool, Decoder decoder,
+                         const StepForwardOptions& options)
+    : model_(&model),
+      pool_(&pool),
+      decoder_(std::move(decoder)),
+      options_(options),
+      shape_(ShapeOf(model.spec())) {}
+
+Result<StepForward> StepForward::Make(const Model& model, BlockPool& pool,
+                                      const KernelContext& context,
+                                      const StepForwardOptions& options) {
+  Result<BlockLayout> layout = KvLayoutOf(model.spec());
+  if (!layout) return Forward(layout);
+  CHECK(*layout == pool.layout());
+  Result<Decoder> decoder = Decoder::Make(model, context, DecoderOptionsOf(options));
+  if (!decoder) return Forward(decoder);
+  StepForward forward(model, pool, *std::move(decoder), options);
+  Result<AlignedBuffer<float>> logits = AlignedBuffer<float>::Allocate(
+      static_cast<size_t>(kLogitBatchRows * model.spec().vocab_size));
+  if (!logits) return Forward(logits);
+  forward.logits_ = *std::move(logits);
+  return forward;
+}
+
+uint64_t StepForward::BufferBytes(const ModelSpec& spec, const StepForwardOptions& options,
+                                  int num_threads) {
+  return Decoder::BufferBytes(spec, DecoderOptionsOf(options)) +
+         static_cast<uint64_t>(kLogitBatchRows * spec.vocab_size) * sizeof(float) +
+         PrefillPhase::WorkspaceBytes(ShapeOf(spec), num_threads);
+}
+
+Result<> StepForward::Run(const StepPlan& plan, LogitVisitor visit,
+                          const std::atomic<bool>& cancel) {
+  Result<> valid = Validate(plan, {.max_sequences = options_.max_sequences,
+                                   .max_rows = options_.max_rows,
+                                   .max_context = options_.max_context,
+                                   .vocab_size = model_->spec().vocab_size,
+                                   .num_blocks = pool_->num_blocks()});
+  if (!valid) return valid;
+  if (plan.sequences.empty()) return {};
+  PlanPhases(plan);
+  if (Result<> workspace = ReserveWorkspace(); !workspace) return workspace;
+  decoder_.Begin(tokens_, positions_);
+  if (Result<> layers = RunLayers(cancel); !layers) return layers;
+  VisitLogits(plan, visit);
+  return {};
+}
+
+void StepForward::PlanPhases(const StepPlan& plan) {
+  prefill_.Clear();
+  decode_.Clear();
+  tokens_.clear();
+  positions_.clear();
+  for (const SequenceStep& sequence : plan.sequences) {
+    const int64_t first_row = static_cast<int64_t>(tokens_.size());
+    StepPhase& phase = sequence.phase == Phase::kPrefill ? static_cast<StepPhase&>(prefill_)
+                                                         : static_cast<StepPhase&>(decode_);
+    phase.Add(sequence, first_row, *pool_);
+    tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
+    for (int64_t i = 0; i < sequence.num_rows(); ++i) {
+      positions_.push_back(sequence.first_position + i);
+    }
+  }
+  prefill_.Finish();
+  decode_.Finish();
+  writes_.assign(prefill_.writes().begin(), prefill_.writes().end());
+  writes_.insert(writes_.end(), decode_.writes().begin(), decode_.writes().end());
+}
+
+Result<> StepForward::ReserveWorkspace() {
+  const int num_threads = decoder_.context().pool.num_threads();
+  const size_t wanted = std::max(PrefillPhase::WorkspaceBytes(shape_, num_threads),
+                                 decode_.WorkspaceBytes(shape_, num_threads));
+  if (wanted <= workspace_.size()) return {};
+  Result<AlignedBytes> workspace = AlignedBytes::Allocate(wanted);
+  if (!workspace) return Forward(workspace);
+  workspace_ = *std::move(workspace);
+  return {};
+}
+
+Result<> StepForward::RunLayers(const std::atomic<bool>& cancel) {
+  for (int layer = 0; layer < model_->spec().num_layers(); ++layer) {
+    if (cancel.load(std::memory_order_relaxed)) {
+      return Fail(ErrorCode::kCancelled, "the step was cancelled");
+    }
+    decoder_.AttentionInputs(layer);
+    Attend(layer);
+    decoder_.AttentionOutput(layer);
+    decoder_.FeedForward(layer);
+  }
+  return {};
+}
+
+void StepForward::Attend(int layer) {
+  const BlockLayout& layout = pool_->layout();
+  const LayerSpec& spec = model_->spec().layers[static_cast<size_t>(layer)];
+  const size_t record_offset = layout.RecordOffset(layer, 0);
+  WriteKv(decoder_.context(), {.k = decoder_.k(),
+                               .v = decoder_.v(),
+                               .sequences = writes_,
+                               .num_kv_heads = shape_.num_kv_heads,
+                               .head_dim = shape_.head_dim,
+                               .record_offset = record_offset,
+                               .head_stride = layout.head_stride()});
+  const PhaseArgs args{.context = decoder_.context(),
+                       .q = decoder_.q(),
+                       .out = decoder_.attention(),
+                       .shape = shape_,
+                       .layer = {.scale = spec.attention_scale,
+                                 .soft_cap = spec.attention_soft_cap,
+                                 .sliding_window = spec.sliding_window,
+                                 .record_offset = record_offset,
+                                 .head_stride = layout.head_stride()},
+                       .workspace = {workspace_.data(), workspace_.size()}};
+  prefill_.Attend(args);
+  decode_.Attend(args);
+}
+
+void StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit) {
+  const int64_t vocab_size = model_->spec().vocab_size;
+  batch_.clear();
+  batch_rows_.clear();
+  const auto flush = [&] {
+    const int64_t count = static_cast<int64_t>(batch_rows_.size());
+    const View2<float> logits(logits_.data(), count, vocab_size);
+    decoder_.Logits(batch_rows_, logits);
+    for (int64_t i = 0; i < count; ++i) {
+      RowLogits& row = batch_[static_cast<size_t>(i)];
+      row.logits = logits.Row(i).span();
+      visit(row);
+    }
+    batch_.clear();
+    batch_rows_.clear();
+  };
+  int64_t first_row = 0;
+  for (size_t s = 0; s < plan.sequences.size(); ++s) {
+    const SequenceStep& sequence = plan.sequences[s];
+    for (int64_t n = 0; n < sequence.num_logit_rows(); ++n) {
+      const int64_t row = sequence.LogitRow(n);
+      batch_.push_back({.sequence = static_cast<int32_t>(s), .row = static_cast<int32_t>(row)});
+      batch_rows_.push_back(first_row + row);
+      if (static_cast<int64_t>(batch_rows_.size()) == kLogitBatchRows) flush();
+    }
+    first_row += sequence.num_rows();
+  }
+  if (!batch_rows_.empty()) flush();
+}
+
+}  // namespace baton

@@ -1,0 +1,90 @@
+// The forward pass of one step: rows of both phases of several sequences, through all layers.
+//
+// All rows share the linear layers; then K and V of the step are written, and the rows of each
+// phase go to that phase's attention (prefill.h, decode.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/result.h"
+#include "forward/decode.h"
+#include "forward/prefill.h"
+#include "kv/block_pool.h"
+#include "model/decoder.h"
+#include "model/model.h"
+#include "step/step_plan.h"
+#include "tensor/aligned_buffer.h"
+
+namespace baton {
+
+struct StepForwardOptions {
+  int32_t max_sequences = 1;
+  int64_t max_rows = 512;  // of a step
+  int64_t max_context = 0;
+  Precision precision = Precision::kFast;
+};
+
+// One row's logits. `sequence` indexes the plan's sequences, `row` that sequence's tokens.
+// Shapes: logits: [vocab_size] f32, valid during the call.
+struct RowLogits {
+  int32_t sequence = 0;
+  int32_t row = 0;
+  std::span<const float> logits;
+};
+using LogitVisitor = FunctionRef<void(const RowLogits&)>;
+
+// The layout of a model's KV blocks. Errors: invalid.
+Result<BlockLayout> KvLayoutOf(const ModelSpec& spec);
+
+class StepForward {
+ public:
+  // Requires: model, pool and what context refers to outlive the object; the pool's layout is
+  // KvLayoutOf(model.spec()).
+  // Errors: exhausted.
+  static Result<StepForward> Make(const Model& model, BlockPool& pool, const KernelContext& context,
+                                  const StepForwardOptions& options);
+
+  // Memory of the buffers, for estimates before anything is loaded. Units: bytes.
+  static uint64_t BufferBytes(const ModelSpec& spec, const StepForwardOptions& options,
+                              int num_threads);
+
+  // Computes the plan's rows, writes their K and V into their blocks, and calls `visit` for each
+  // row with logits, in the plan's order. `cancel` is looked at between layers.
+  // Errors: invalid (the plan breaks a limit), cancelled (blocks of the step's rows are then
+  // undefined from first_position on; what was computed before stays), exhausted.
+  // Memory: allocates nothing once the largest step was seen.
+  Result<> Run(const StepPlan& plan, LogitVisitor visit, const std::atomic<bool>& cancel);
+
+  // Null for none.
+  void SetObserver(StepObserver* observer) { decoder_.SetObserver(observer); }
+
+ private:
+  StepForward(const Model& model, BlockPool& pool, Decoder decoder,
+              const StepForwardOptions& options);
+  void PlanPhases(const StepPlan& plan);
+  Result<> ReserveWorkspace();
+  Result<> RunLayers(const std::atomic<bool>& cancel);
+  void Attend(int layer);
+  void VisitLogits(const StepPlan& plan, LogitVisitor visit);
+
+  const Model* model_;
+  BlockPool* pool_;
+  Decoder decoder_;
+  StepForwardOptions options_;
+  AttentionShape shape_;
+  PrefillPhase prefill_;
+  DecodePhase decode_;
+  std::vector<TokenId> tokens_;
+  std::vector<int64_t> positions_;
+  std::vector<KvWriteSequence> writes_;
+  std::vector<int64_t> batch_rows_;
+  std::vector<RowLogits> batch_;
+  AlignedBytes workspace_;
+  AlignedBuffer<float> logits_;  // [rows of a batch, vocab_size]
+};
+
+}  // namespace baton

@@ -1,0 +1,107 @@
+// The decoder's layers, operation by operation, on the rows of one step.
+//
+// The order of calls is a step's way through the model:
+//   Begin; for each layer: AttentionInputs, then attention by the caller (q, k, v -> attention),
+//   AttentionOutput, FeedForward; then Logits for the rows that are asked for.
+// It knows rows and positions; sequences, phases and the cache are its caller's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "kernels/kernel_context.h"
+#include "kernels/linear.h"
+#include "model/model.h"
+#include "tensor/aligned_buffer.h"
+#include "tensor/view.h"
+
+namespace baton {
+
+// Sees intermediate values as a step computes them; for tests and for finding a wrong layer.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  // `name`: "embedding", "attn_norm", "q_rope", "k_rope", "v", "attn_heads", "after_attn", "out",
+  // "output_norm"; `layer` is -1 for the first and the last. The view is valid during the call.
+  virtual void OnValues(std::string_view name, int layer, View2<const float> values) = 0;
+};
+
+struct DecoderOptions {
+  int64_t max_rows = 0;
+  int64_t max_logit_rows = 0;  // of one call of Logits
+  Precision precision = Precision::kFast;
+};
+
+class Decoder {
+ public:
+  // Requires: model and what context refers to outlive the decoder.
+  // Errors: exhausted. Memory: BufferBytes(model.spec(), ...).
+  static Result<Decoder> Make(const Model& model, const KernelContext& context,
+                              const DecoderOptions& options);
+
+  // Memory of the buffers of a decoder; for estimates before anything is loaded.
+  static uint64_t BufferBytes(const ModelSpec& spec, const DecoderOptions& options);
+
+  // Starts a step: embeds the tokens, prepares RoPE for their positions.
+  // Shapes: tokens, positions: [num_rows]. Requires: 1 <= num_rows <= max_rows; ids in range.
+  void Begin(std::span<const TokenId> tokens, std::span<const int64_t> positions);
+
+  // From hidden: norm, q, k, v, their norms and RoPE. Then q(), k() and v() are valid.
+  void AttentionInputs(int layer);
+  // From attention(): output matrix, norm, added to hidden.
+  void AttentionOutput(int layer);
+  // From hidden: norm, gate, up, activation, down, norm, added to hidden.
+  void FeedForward(int layer);
+  // Logits of the given rows: norm, output matrix, scale, soft cap.
+  // Shapes: rows: [n], out: [n, vocab_size] f32. Requires: n <= max_logit_rows.
+  void Logits(std::span<const int64_t> rows, View2<float> out);
+
+  // Of the step's rows: hidden [num_rows, hidden_size]; q, attention [num_rows, query_size];
+  // k, v [num_rows, kv_size].
+  View2<const float> hidden() const { return Rows(hidden_, spec().hidden_size); }
+  View2<const float> q() const { return Rows(q_, spec().query_size()); }
+  View2<const float> k() const { return Rows(k_, spec().kv_size()); }
+  View2<const float> v() const { return Rows(v_, spec().kv_size()); }
+  View2<float> attention() { return Rows(attention_, spec().query_size()); }
+
+  const ModelSpec& spec() const { return model_->spec(); }
+  const KernelContext& context() const { return context_; }
+  // Null for none. The observer outlives its use.
+  void SetObserver(StepObserver* observer) { observer_ = observer; }
+  void Observe(std::string_view name, int layer, View2<const float> values) const {
+    if (observer_ != nullptr) observer_->OnValues(name, layer, values);
+  }
+
+ private:
+  Decoder(const Model& model, const KernelContext& context, const DecoderOptions& options);
+  View2<float> Rows(const AlignedBuffer<float>& buffer, int64_t width) const {
+    return {buffer.data(), num_rows_, width};
+  }
+  RowInputs Prepare(View2<const float> rows, InputForms forms);
+  void Norm(View2<const float> in, View1<const float> weight, View2<float> out);
+  void AddToHidden(View2<float> update, View1<const float> post_norm);
+  void AddBias(View2<float> rows, View1<const float> bias);
+
+  const Model* model_;
+  KernelContext context_;
+  DecoderOptions options_;
+  StepObserver* observer_ = nullptr;
+  int64_t num_rows_ = 0;
+  AlignedBuffer<float> hidden_;
+  AlignedBuffer<float> normed_;  // [max_rows, hidden_size]; also what a sublayer adds
+  AlignedBuffer<float> q_;
+  AlignedBuffer<float> k_;
+  AlignedBuffer<float> v_;
+  AlignedBuffer<float> attention_;
+  AlignedBuffer<float> gate_;  // [max_rows, feed_forward_size]
+  AlignedBuffer<float> up_;
+  AlignedBuffer<float> logit_rows_;              // [max_logit_rows, hidden_size]
+  AlignedBytes inputs_;                          // of the linear layer at work
+  std::vector<AlignedBuffer<float>> rope_rows_;  // by RoPE table: [max_rows, RowFloats]
+};
+
+}  // namespace baton

@@ -1,0 +1,137 @@
+#include "model/model.h"
+
+#include <fmt/format.h>
+
+#include "model/arch/architecture.h"
+#include "tensor/dequantize.h"
+
+namespace baton {
+
+// Fills a Model use by use of the plan.
+class ModelLoader {
+ public:
+  ModelLoader(const GgufFile& file, ThreadPool& pool, const PackProgress& progress)
+      : file_(file), pool_(pool), progress_(progress) {}
+
+  Result<Model> Load() {
+    Result<ModelSpec> spec = ReadModelSpec(file_);
+    if (!spec) return Forward(spec);
+    model_.spec_ = *std::move(spec);
+    const std::vector<WeightUse> plan = PlanWeights(model_.spec_);
+    if (Result<> fits = CheckPlan(plan); !fits) return Forward(fits);
+    if (Result<> ropes = MakeRopes(); !ropes) return Forward(ropes);
+    model_.layers_.resize(model_.spec_.layers.size());
+    for (const WeightUse& use : plan) {
+      if (Result<> loaded = LoadUse(use); !loaded) return Forward(loaded);
+    }
+    return std::move(model_);
+  }
+
+ private:
+  Result<> CheckPlan(const std::vector<WeightUse>& plan) {
+    const std::vector<std::string> obstacles = FindObstacles(file_, plan);
+    if (!obstacles.empty()) {
+      const bool is_missing = obstacles.front().ends_with("is missing");
+      const bool is_type = obstacles.front().find("has the type") != std::string::npos;
+      std::string more;
+      if (obstacles.size() > 1) more = fmt::format(" (and {} more)", obstacles.size() - 1);
+      return Fail(is_type      ? ErrorCode::kUnavailable
+                  : is_missing ? ErrorCode::kNotFound
+                               : ErrorCode::kCorrupt,
+                  file_.name() + ": " + obstacles.front() + more);
+    }
+    for (std::string_view name : UnusedTensors(file_, plan)) {
+      model_.unused_tensors_.emplace_back(name);
+    }
+    for (const WeightUse& use : plan) total_bytes_ += SourceOf(use).bytes.size();
+    return {};
+  }
+
+  Result<> MakeRopes() {
+    for (const RopeSpec& rope : model_.spec_.ropes) {
+      RopeParams params = rope.params;
+      params.frequency_factors = rope.frequency_factors;
+      Result<RopeTable> table = RopeTable::Make(params);
+      if (!table) {
+        return Fail(ErrorCode::kCorrupt, file_.name() + ": RoPE: " + table.error().message);
+      }
+      model_.ropes_.push_back(*std::move(table));
+    }
+    return {};
+  }
+
+  // Requires: the plan was checked.
+  WeightSource SourceOf(const WeightUse& use) const {
+    const GgufTensor& tensor = *file_.FindTensor(use.tensor_name);
+    const uint64_t row_bytes = tensor.byte_size / tensor.num_rows();
+    return {.type = tensor.type,
+            .bytes = {tensor.data + static_cast<uint64_t>(use.first_row) * row_bytes,
+                      static_cast<size_t>(static_cast<uint64_t>(use.num_rows) * row_bytes)},
+            .num_outputs = use.num_rows,
+            .num_inputs = use.num_columns};
+  }
+
+  Result<> LoadUse(const WeightUse& use) {
+    const WeightSource source = SourceOf(use);
+    if (Result<> loaded = use.is_matrix ? LoadMatrix(use, source) : LoadVector(use, source);
+        !loaded) {
+      return loaded;
+    }
+    if (use.first_row + use.num_rows == use.tensor_rows) {
+      file_.ReleasePages(*file_.FindTensor(use.tensor_name));
+    }
+    done_bytes_ += source.bytes.size();
+    if (progress_) progress_(done_bytes_, total_bytes_);
+    return {};
+  }
+
+  Result<> LoadMatrix(const WeightUse& use, const WeightSource& source) {
+    Result<WeightMatrix> matrix = WeightMatrix::Pack(source, pool_);
+    if (!matrix) {
+      return Fail(matrix.error().code, fmt::format("{}: tensor {}: {}", file_.name(),
+                                                   use.tensor_name, matrix.error().message));
+    }
+    model_.weight_bytes_ += matrix->bytes();
+    if (use.layer != WeightUse::kNoLayer) {
+      model_.layers_[static_cast<size_t>(use.layer)]
+          .matrices_[static_cast<size_t>(use.role)]
+          .emplace(*std::move(matrix));
+    } else if (static_cast<GlobalRole>(use.role) == GlobalRole::kEmbedding) {
+      model_.embedding_.emplace(*std::move(matrix));
+    } else {
+      model_.output_.emplace(*std::move(matrix));
+    }
+    return {};
+  }
+
+  Result<> LoadVector(const WeightUse& use, const WeightSource& source) {
+    Result<AlignedBuffer<float>> values =
+        AlignedBuffer<float>::Allocate(static_cast<size_t>(use.num_columns));
+    if (!values) return Forward(values);
+    if (Result<> decoded = DequantizeRow(source.type, source.bytes.data(), values->span());
+        !decoded) {
+      return decoded;
+    }
+    model_.weight_bytes_ += values->size_bytes();
+    if (use.layer != WeightUse::kNoLayer) {
+      model_.layers_[static_cast<size_t>(use.layer)].vectors_[static_cast<size_t>(use.role)] =
+          *std::move(values);
+    } else {
+      model_.output_norm_ = *std::move(values);
+    }
+    return {};
+  }
+
+  const GgufFile& file_;
+  ThreadPool& pool_;
+  const PackProgress& progress_;
+  Model model_;
+  uint64_t done_bytes_ = 0;
+  uint64_t total_bytes_ = 0;
+};
+
+Result<Model> Model::Load(const GgufFile& file, ThreadPool& pool, const PackProgress& progress) {
+  return ModelLoader(file, pool, progress).Load();
+}
+
+}  // namespace baton
