@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "cli/number_text.h"
+#include "text/unicode.h"
 
 namespace baton {
 namespace {
@@ -22,37 +22,6 @@ constexpr size_t kReadBytes = size_t{1} << 16;
 
 std::string SystemWords(int system_error) {
   return std::generic_category().message(system_error);
-}
-
-// Length of the character that starts the text, or 0 if no valid one does.
-// Source: The Unicode Standard, table 3-7 (well-formed UTF-8 byte sequences).
-size_t CharacterBytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  if (first == 0xE0) low = 0xA0;
-  if (first == 0xED) high = 0x9F;
-  if (first == 0xF0) low = 0x90;
-  if (first == 0xF4) high = 0x8F;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
-  }
-  return length;
-}
-
-std::optional<size_t> FirstInvalidUtf8(std::string_view text) {
-  size_t position = 0;
-  while (position < text.size()) {
-    const size_t length = CharacterBytes(text.substr(position));
-    if (length == 0) return position;
-    position += length;
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -113,9 +82,9 @@ Result<Input::Line> FdInput::ReadLine() {
       return line;
     }
     searched = buffer_.size();
-    if (searched > kMaxTextBytes) {
+    if (searched > kMaxInputBytes) {
       return Fail(ErrorCode::kExhausted,
-                  fmt::format("a line of {} is longer than {}", name_, BytesText(kMaxTextBytes)));
+                  fmt::format("a line of {} is longer than {}", name_, BytesText(kMaxInputBytes)));
     }
     const Result<Fill> filled = FillBuffer(true);
     if (!filled) return Forward(filled);
@@ -149,25 +118,25 @@ Result<Input::Line> StringInput::ReadLine() {
 }
 
 Result<std::string> ReadTextOrInput(const std::string& path, Input& standard_input) {
-  if (path == "-") return standard_input.ReadAll(kMaxTextBytes);
+  if (path == "-") return standard_input.ReadAll(kMaxInputBytes);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal;
     return Fail(code, fmt::format("cannot open '{}': {}", path, SystemWords(errno)));
   }
   FdInput file(fd, fmt::format("'{}'", path), nullptr);
-  Result<std::string> text = file.ReadAll(kMaxTextBytes);
+  Result<std::string> text = file.ReadAll(kMaxInputBytes);
   ::close(fd);
   return text;
 }
 
 Result<std::string> RequireUtf8(std::string text, std::string_view name) {
-  const std::optional<size_t> offset = FirstInvalidUtf8(text);
-  if (!offset.has_value()) return text;
+  const size_t offset = ValidUtf8PrefixLength(text);
+  if (offset == text.size()) return text;
   return Fail(ErrorCode::kInvalid,
               fmt::format("{} is not UTF-8: byte 0x{:02X} at offset {}; convert it first, for "
                           "example with iconv",
-                          name, static_cast<unsigned char>(text[*offset]), *offset));
+                          name, static_cast<unsigned char>(text[offset]), offset));
 }
 
 }  // namespace baton

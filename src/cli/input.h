@@ -12,7 +12,7 @@ namespace baton {
 
 // The most that is taken from one text file or from standard input: far beyond any context, but
 // short of filling the memory. Units: bytes.
-constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxInputBytes = uint64_t{64} << 20;
 
 // A stream of bytes from somebody.
 class Input {
@@ -29,7 +29,7 @@ class Input {
   virtual Result<std::string> ReadAll(uint64_t max_bytes) = 0;
 
   // The next line. A last line without an end counts; an interrupt drops what was half typed.
-  // Errors: internal (cannot be read), exhausted (a line over kMaxTextBytes).
+  // Errors: internal (cannot be read), exhausted (a line over kMaxInputBytes).
   virtual Result<Line> ReadLine() = 0;
 };
 
@@ -67,7 +67,7 @@ class StringInput final : public Input {
 
 // Reads a whole regular file, pipe or device; `-` is `standard_input`.
 // Errors: not-found, internal (no permission, a directory, a read error), exhausted (over
-// kMaxTextBytes).
+// kMaxInputBytes).
 Result<std::string> ReadTextOrInput(const std::string& path, Input& standard_input);
 
 // Passes text on if it is UTF-8. Errors: invalid, with the name and the offset of the first byte

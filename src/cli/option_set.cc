@@ -44,10 +44,8 @@ std::string RealText(double value) {
 // "--name=" means an empty value; CLI11 would take the next argument for it.
 std::vector<std::string> SplitEmptyValues(const std::vector<std::string>& arguments) {
   std::vector<std::string> split;
-  bool options_ended = false;
   for (const std::string& argument : arguments) {
-    options_ended = options_ended || argument == "--";
-    const bool empty_value = !options_ended && argument.size() > 3 && argument.starts_with("--") &&
+    const bool empty_value = argument.size() > 3 && argument.starts_with("--") &&
                              argument.find('=') == argument.size() - 1;
     if (empty_value) {
       split.push_back(argument.substr(0, argument.size() - 1));
@@ -157,38 +155,18 @@ void OptionSet::Choice(OptionText text, std::vector<std::string> choices,
 }
 
 Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
+  const auto options_end = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> extras;
   std::optional<Error> first_error;
   try {
     CLI::App app;
     app.set_help_flag("");
     app.allow_extras();
-    for (const Option& option : options_) {
-      if (option.kind == Kind::kFlag) {
-        app.add_flag_function(option.text.names,
-                              [&option](int64_t) { (void)option.set(std::string()); });
-        continue;
-      }
-      const bool single = option.kind == Kind::kSingle;
-      const CLI::callback_t take = [&](const CLI::results_t& values) {
-        for (size_t i = single ? values.size() - 1 : 0; i < values.size(); ++i) {
-          const Result<> set = option.set(values[i]);
-          if (!set && !first_error.has_value()) first_error = set.error();
-        }
-        return true;
-      };
-      CLI::Option* added = app.add_option(option.text.names, take);
-      if (option.kind == Kind::kPositional) {
-        added->expected(0, static_cast<int>(option.max_values));
-      } else {
-        added->expected(1);
-      }
-      added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    }
-    std::vector<std::string> reversed = SplitEmptyValues(arguments);
+    for (const Option& option : options_) AddTo(app, option, first_error);
+    std::vector<std::string> reversed = SplitEmptyValues({arguments.begin(), options_end});
     std::reverse(reversed.begin(), reversed.end());
     app.parse(std::move(reversed));
-    const std::vector<std::string> extras = app.remaining();
-    if (!extras.empty()) return tl::unexpected<Error>(Unexpected(extras));
+    extras = app.remaining();
   } catch (const CLI::ArgumentMismatch& mismatch) {
     // Its text begins with the option's name and a colon.
     const std::string_view words = mismatch.what();
@@ -197,8 +175,56 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
   } catch (const CLI::Error& error) {
     return Fail(ErrorCode::kInvalid, error.what());
   }
+  for (const std::string& extra : extras) {
+    if (extra.size() < 2 || !extra.starts_with('-')) continue;
+    const std::string name = extra.substr(0, extra.find('='));
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("unknown option '{}'{}", name, DidYouMean(name, LongNames())));
+  }
   if (first_error.has_value()) return tl::unexpected<Error>(*first_error);
-  return {};
+  if (options_end != arguments.end()) {
+    extras.insert(extras.end(), options_end + 1, arguments.end());
+  }
+  return TakePositionals(extras);
+}
+
+void OptionSet::AddTo(CLI::App& app, const Option& option, std::optional<Error>& first_error) {
+  const auto take = [&option, &first_error](const std::string& value) {
+    const Result<> set = option.set(value);
+    if (!set && !first_error.has_value()) first_error = set.error();
+  };
+  switch (option.kind) {
+    case Kind::kPositional:  // taken from what CLI11 leaves over
+      return;
+    case Kind::kFlag:
+      app.add_flag_function(option.text.names, [take](int64_t) { take(std::string()); });
+      return;
+    case Kind::kSingle:
+    case Kind::kRepeated: {
+      const bool single = option.kind == Kind::kSingle;
+      const CLI::callback_t callback = [take, single](const CLI::results_t& values) {
+        for (size_t i = single ? values.size() - 1 : 0; i < values.size(); ++i) take(values[i]);
+        return true;
+      };
+      app.add_option(option.text.names, callback)
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      return;
+    }
+  }
+}
+
+Result<> OptionSet::TakePositionals(const std::vector<std::string>& values) const {
+  size_t taken = 0;
+  for (const Option& option : options_) {
+    if (option.kind != Kind::kPositional) continue;
+    for (size_t i = 0; i < option.max_values && taken < values.size(); ++i, ++taken) {
+      const Result<> set = option.set(values[taken]);
+      if (!set) return set;
+    }
+  }
+  if (taken == values.size()) return {};
+  return Fail(ErrorCode::kInvalid, fmt::format("unexpected argument '{}'", values[taken]));
 }
 
 std::vector<std::string> OptionSet::LongNames() const {
@@ -210,17 +236,6 @@ std::vector<std::string> OptionSet::LongNames() const {
     }
   }
   return names;
-}
-
-Error OptionSet::Unexpected(const std::vector<std::string>& arguments) const {
-  // An unknown option first: what follows it may have been meant as its value.
-  for (const std::string& argument : arguments) {
-    if (argument.size() < 2 || !argument.starts_with('-') || argument == "--") continue;
-    const std::string name = argument.substr(0, argument.find('='));
-    return Error{ErrorCode::kInvalid,
-                 fmt::format("unknown option '{}'{}", name, DidYouMean(name, LongNames()))};
-  }
-  return Error{ErrorCode::kInvalid, fmt::format("unexpected argument '{}'", arguments.front())};
 }
 
 std::string OptionSet::Describe(size_t columns) const {

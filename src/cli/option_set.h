@@ -13,6 +13,10 @@
 
 #include "base/result.h"
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace baton {
 
 // How an option is written and described.
@@ -39,7 +43,7 @@ class OptionSet {
   // Starts a group of the help text: "Sampling".
   void Group(std::string title);
 
-  // An argument without a name; any number of them up to `max_values`.
+  // Arguments without a name, up to `max_values` of them. All that follows "--" is of this kind.
   void Positional(OptionText text, size_t max_values, std::vector<std::string>* values);
   void Flag(OptionText text, bool* value);
   void Text(OptionText text, std::optional<std::string>* value);
@@ -68,7 +72,8 @@ class OptionSet {
 
   void Add(Option option);
   std::vector<std::string> LongNames() const;
-  Error Unexpected(const std::vector<std::string>& arguments) const;
+  static void AddTo(CLI::App& app, const Option& option, std::optional<Error>& first_error);
+  Result<> TakePositionals(const std::vector<std::string>& values) const;
 
   std::string group_ = "Options";
   std::vector<Option> options_;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <limits>
+
 #include "cli/number_text.h"
 
 namespace baton {
@@ -95,7 +98,7 @@ TEST(NumberText, ReadsAsPeopleWriteIt) {
 
 TEST(NumberText, FloatsReadBackTheSame) {
   for (const float value : {0.1f, -16.7301407f, 1e-38f, 3.4028235e38f, 0.0f, 1.0f / 3.0f}) {
-    EXPECT_EQ(std::stof(FloatJson(value)), value);
+    EXPECT_EQ(std::strtof(FloatJson(value).c_str(), nullptr), value);
   }
   EXPECT_EQ(FloatJson(-std::numeric_limits<float>::infinity()), "null");
   EXPECT_EQ(FloatJson(std::numeric_limits<float>::quiet_NaN()), "null");

@@ -1,0 +1,12 @@
+// `baton chat`.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace baton {
+
+std::unique_ptr<Command> MakeChatCommand();
+
+}  // namespace baton

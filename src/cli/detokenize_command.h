@@ -1,0 +1,12 @@
+// `baton detokenize`.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace baton {
+
+std::unique_ptr<Command> MakeDetokenizeCommand();
+
+}  // namespace baton

@@ -1,0 +1,245 @@
+#include "cli/inspect_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "cli/number_text.h"
+#include "cli/printable.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxPieceBytes = 60;
+constexpr size_t kMaxNames = 8;
+
+// Collects "label  value" lines.
+class Lines {
+ public:
+  void Add(std::string_view label, std::string_view value) {
+    text_ += fmt::format("{:<17}{}\n", label, value);
+  }
+  void AddIf(std::string_view label, const std::optional<int64_t>& value, std::string_view unit) {
+    if (value.has_value()) Add(label, fmt::format("{}{}", CountText(*value), unit));
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string ParametersText(uint64_t count) {
+  const auto parameters = static_cast<double>(count);
+  if (parameters >= 1e9) return fmt::format("{:.2f} billion", parameters / 1e9);
+  if (parameters >= 1e6) return fmt::format("{:.1f} million", parameters / 1e6);
+  return CountText(static_cast<int64_t>(count));
+}
+
+std::string HeadsText(const SizeFacts& sizes) {
+  std::string text;
+  if (sizes.heads.has_value()) text = fmt::format("{}", *sizes.heads);
+  if (sizes.kv_heads.has_value()) text += fmt::format(", {} of keys and values", *sizes.kv_heads);
+  if (sizes.head_dim.has_value()) text += fmt::format(", {} wide", *sizes.head_dim);
+  return text;
+}
+
+void AddModelLines(const InspectReport& report, Lines& lines) {
+  const SizeFacts& sizes = report.sizes;
+  lines.AddIf("layers", sizes.layers, "");
+  lines.AddIf("width", sizes.hidden_size, "");
+  lines.AddIf("feed-forward", sizes.feed_forward_size, "");
+  const std::string heads = HeadsText(sizes);
+  if (!heads.empty()) lines.Add("heads", heads);
+  lines.AddIf("trained context", sizes.trained_context, " tokens");
+  if (report.has_spec) {
+    lines.Add("output head", report.has_tied_output ? "tied to the embedding" : "its own");
+  }
+  for (const RopeFacts& rope : report.ropes) {
+    std::string text =
+        fmt::format("base {}, {}, {} layers", rope.base, rope.layout, rope.num_layers);
+    if (rope.scaling != "none") text += fmt::format(", scaling {}", rope.scaling);
+    if (rope.factor != 1) text += fmt::format(" by {}", rope.factor);
+    lines.Add("rope", text);
+  }
+  if (report.sliding_window > 0) {
+    lines.Add("sliding window",
+              fmt::format("{} tokens in {} of {} layers", CountText(report.sliding_window),
+                          report.num_window_layers, sizes.layers.value_or(0)));
+  }
+}
+
+void AddTokenizerLines(const InspectReport& report, Lines& lines) {
+  const TokenizerFacts& tokenizer = report.tokenizer;
+  if (tokenizer.model.empty()) {
+    lines.Add("tokenizer", "none in the file");
+  } else {
+    std::string text = Printable(tokenizer.model, kMaxPieceBytes);
+    if (!tokenizer.pre.empty()) text += " / " + Printable(tokenizer.pre, kMaxPieceBytes);
+    text += fmt::format(", {} tokens", CountText(tokenizer.num_tokens));
+    if (tokenizer.num_merges > 0)
+      text += fmt::format(", {} merges", CountText(tokenizer.num_merges));
+    lines.Add("tokenizer", text);
+  }
+  std::string special;
+  for (const SpecialToken& token : tokenizer.special) {
+    special += fmt::format("{}{} {} {}", special.empty() ? "" : ", ", token.role, token.id,
+                           Printable(token.piece, kMaxPieceBytes));
+  }
+  if (!special.empty()) lines.Add("special tokens", special);
+  if (tokenizer.add_bos.has_value()) {
+    lines.Add("bos", *tokenizer.add_bos ? "added in front of the text" : "not added");
+  }
+  if (report.chat_template.has_value()) {
+    const std::string& text = *report.chat_template;
+    lines.Add("chat template", fmt::format("{}, starts: {}", BytesText(text.size()),
+                                           Printable(text.substr(0, text.find('\n')), 48)));
+  } else {
+    lines.Add("chat template", "none in the file; name one with --chat-template");
+  }
+}
+
+void AddCostLines(const InspectReport& report, Lines& lines) {
+  if (report.kv_bytes_per_token.has_value()) {
+    lines.Add("kv per token", BytesText(*report.kv_bytes_per_token));
+  }
+  if (!report.memory.has_value()) return;
+  const MemoryFacts& memory = *report.memory;
+  lines.Add("memory", fmt::format("{} for a context of {} tokens: weights {}, kv cache {}",
+                                  BytesText(memory.weight_bytes + memory.kv_bytes),
+                                  CountText(memory.context_tokens), BytesText(memory.weight_bytes),
+                                  BytesText(memory.kv_bytes)));
+}
+
+Json OrNull(const std::optional<int64_t>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+Json OrNull(const std::optional<bool>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
+Json OrNull(const std::string& value) {
+  return value.empty() ? Json() : Json(value);
+}
+
+Json TokenizerJson(const TokenizerFacts& facts) {
+  if (facts.model.empty()) return Json();
+  Json special = Json::object();
+  for (const SpecialToken& token : facts.special) {
+    special[token.role] = {{"id", token.id}, {"piece", token.piece}};
+  }
+  return {{"model", facts.model},
+          {"pre", OrNull(facts.pre)},
+          {"tokens", facts.num_tokens},
+          {"merges", facts.num_merges},
+          {"special", std::move(special)},
+          {"add_bos", OrNull(facts.add_bos)},
+          {"add_eos", OrNull(facts.add_eos)},
+          {"add_space_prefix", OrNull(facts.add_space_prefix)}};
+}
+
+Json SizesJson(const SizeFacts& sizes) {
+  return {{"layers", OrNull(sizes.layers)},
+          {"hidden_size", OrNull(sizes.hidden_size)},
+          {"feed_forward_size", OrNull(sizes.feed_forward_size)},
+          {"num_heads", OrNull(sizes.heads)},
+          {"num_kv_heads", OrNull(sizes.kv_heads)},
+          {"head_dim", OrNull(sizes.head_dim)},
+          {"trained_context", OrNull(sizes.trained_context)}};
+}
+
+Json MemoryJson(const InspectReport& report) {
+  if (!report.memory.has_value()) return Json();
+  const MemoryFacts& memory = *report.memory;
+  return {{"context_tokens", memory.context_tokens},
+          {"weight_bytes", memory.weight_bytes},
+          {"kv_bytes", memory.kv_bytes},
+          {"total_bytes", memory.weight_bytes + memory.kv_bytes}};
+}
+
+}  // namespace
+
+std::string InspectText(const InspectReport& report) {
+  Lines lines;
+  lines.Add("file", fmt::format("{}, {}, GGUF v{}", Printable(report.path, 4096),
+                                BytesText(report.file_bytes), report.version));
+  if (report.parts.size() > 1) lines.Add("parts", fmt::format("{}", report.parts.size()));
+  if (!report.name.empty()) lines.Add("name", Printable(report.name, kMaxPieceBytes));
+  if (!report.license.empty()) lines.Add("license", Printable(report.license, kMaxPieceBytes));
+  lines.Add("architecture", report.architecture.empty()
+                                ? "not stated"
+                                : Printable(report.architecture, kMaxPieceBytes));
+  if (report.num_tensors > 0) {
+    lines.Add("parameters", fmt::format("{} in {} tensors", ParametersText(report.num_parameters),
+                                        CountText(report.num_tensors)));
+  }
+  AddModelLines(report, lines);
+  for (const TensorTypeUse& use : report.tensor_types) {
+    lines.Add(
+        &use == &report.tensor_types.front() ? "tensor types" : "",
+        fmt::format("{:<8}{:>5} tensors  {:>10}", use.type, use.num_tensors, BytesText(use.bytes)));
+  }
+  AddTokenizerLines(report, lines);
+  AddCostLines(report, lines);
+  if (!report.unused_tensors.empty()) {
+    std::string names;
+    for (size_t i = 0; i < report.unused_tensors.size() && i < kMaxNames; ++i) {
+      names += (i == 0 ? "" : ", ") + Printable(report.unused_tensors[i], kMaxPieceBytes);
+    }
+    if (report.unused_tensors.size() > kMaxNames) names += ", ...";
+    lines.Add("unused tensors", fmt::format("{}: {}", report.unused_tensors.size(), names));
+  }
+  if (report.lacks.empty()) lines.Add("runs", "yes");
+  for (const std::string& lack : report.lacks) {
+    lines.Add(&lack == &report.lacks.front() ? "does not run" : "", Printable(lack, 4096));
+  }
+  return lines.Take();
+}
+
+std::string InspectJson(const InspectReport& report) {
+  Json types = Json::array();
+  for (const TensorTypeUse& use : report.tensor_types) {
+    types.push_back({{"type", use.type}, {"tensors", use.num_tensors}, {"bytes", use.bytes}});
+  }
+  Json ropes = Json::array();
+  for (const RopeFacts& rope : report.ropes) {
+    ropes.push_back({{"base", rope.base},
+                     {"layout", rope.layout},
+                     {"scaling", rope.scaling},
+                     {"factor", rope.factor},
+                     {"layers", rope.num_layers}});
+  }
+  const bool has_window = report.has_spec && report.sliding_window > 0;
+  const bool has_spec = report.has_spec;
+  const bool has_kv = report.kv_bytes_per_token.has_value();
+  const Json json = {
+      {"file", report.path},
+      {"parts", report.parts},
+      {"file_bytes", report.file_bytes},
+      {"gguf_version", report.version},
+      {"architecture", OrNull(report.architecture)},
+      {"name", OrNull(report.name)},
+      {"license", OrNull(report.license)},
+      {"parameters", report.num_parameters},
+      {"tensors", report.num_tensors},
+      {"sizes", SizesJson(report.sizes)},
+      {"tensor_types", std::move(types)},
+      {"tied_output", has_spec ? Json(report.has_tied_output) : Json()},
+      {"ropes", std::move(ropes)},
+      {"sliding_window",
+       has_window ? Json{{"tokens", report.sliding_window}, {"layers", report.num_window_layers}}
+                  : Json()},
+      {"tokenizer", TokenizerJson(report.tokenizer)},
+      {"chat_template", report.chat_template.has_value() ? Json(*report.chat_template) : Json()},
+      {"kv_bytes_per_token", has_kv ? Json(*report.kv_bytes_per_token) : Json()},
+      {"memory", MemoryJson(report)},
+      {"unused_tensors", report.unused_tensors},
+      {"runs", report.lacks.empty()},
+      {"lacks", report.lacks},
+  };
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace baton

@@ -1,0 +1,24 @@
+#include "cli/model_argument.h"
+
+#include <fmt/format.h>
+
+namespace baton {
+
+void ModelArgument::Declare(OptionSet& options, bool also_dash) {
+  also_dash_ = also_dash;
+  options.Group("Model");
+  options.Positional({.names = "MODEL", .value = "", .help = "Model file (GGUF)"},
+                     also_dash ? 2 : 1, &positional_);
+  options.Texts({.names = "-m,--model", .value = "MODEL", .help = "The same, as an option"},
+                &named_);
+}
+
+Result<> ModelArgument::Check() {
+  if (also_dash_) has_dash_ = std::erase(positional_, "-") > 0;
+  const size_t given = positional_.size() + named_.size();
+  if (given == 0) return Fail(ErrorCode::kInvalid, "name a model file: MODEL");
+  if (given == 1) return {};
+  return Fail(ErrorCode::kInvalid, fmt::format("{} model files are named, one is wanted", given));
+}
+
+}  // namespace baton

@@ -1,0 +1,33 @@
+// The argument that every command takes: which model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/option_set.h"
+
+namespace baton {
+
+// MODEL, or -m MODEL.
+class ModelArgument {
+ public:
+  // `also_dash`: a second argument "-" is allowed, for standard input.
+  void Declare(OptionSet& options, bool also_dash);
+  // Errors: invalid unless exactly one model is named.
+  Result<> Check();
+  // Whether "-" was among the arguments. Requires: Check succeeded.
+  bool has_dash() const { return has_dash_; }
+  // Whether any is named.
+  bool given() const { return !positional_.empty() || !named_.empty(); }
+  // Requires: Check succeeded.
+  const std::string& path() const { return positional_.empty() ? named_.front() : positional_[0]; }
+
+ private:
+  std::vector<std::string> positional_;
+  std::vector<std::string> named_;
+  bool also_dash_ = false;
+  bool has_dash_ = false;
+};
+
+}  // namespace baton

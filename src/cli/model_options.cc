@@ -1,0 +1,68 @@
+#include "cli/model_options.h"
+
+#include <fmt/format.h>
+
+#include "model/model_spec.h"
+#include "threads/cpu_topology.h"
+#include "threads/pool.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
+
+}  // namespace
+
+void ComputeOptions::Declare(OptionSet& options) {
+  options.Group("Computing (none but --precision changes a bit of the result)");
+  options.Integer({.names = "-t,--threads",
+                   .value = "N",
+                   .help = "Threads to compute with (default: the physical cores this process "
+                           "may use)"},
+                  {.min = 1, .max = ThreadPool::kMaxThreads}, &threads_);
+  options.Integer({.names = "-c,--ctx",
+                   .value = "N",
+                   .help = "Context: tokens that prompt and answer may have together (default: "
+                           "what the model was trained for)"},
+                  {.min = 1, .max = ModelLimits::kMaxContext}, &context_);
+  options.Integer({.names = "--chunk",
+                   .value = "N",
+                   .help = "Prompt tokens that are read in one step (default: 512)"},
+                  {.min = 1, .max = kMaxChunkTokens}, &chunk_);
+  options.Text({.names = "--isa",
+                .value = "NAME",
+                .help = "Instruction set: auto, portable, avx2 or avx512 (default: auto, the "
+                        "best of this machine)"},
+               &isa_name_);
+  options.Choice({.names = "--precision",
+                  .value = "NAME",
+                  .help = "Inputs of quantised layers: fast (8 bits) or exact (16 bits) "
+                          "(default: fast)"},
+                 {"fast", "exact"}, &precision_name_);
+}
+
+Result<> ComputeOptions::Check() {
+  const Result<Isa> isa = ParseIsa(isa_name_.value_or("auto"));
+  if (!isa) return Fail(isa.error().code, "--isa: " + isa.error().message);
+  isa_ = *isa;
+  return {};
+}
+
+LoadOptions ComputeOptions::ToLoadOptions(const std::string& path) const {
+  return {.path = path,
+          .precision = precision_name_ == "exact" ? Precision::kExact : Precision::kFast,
+          .isa = isa_,
+          .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
+                                              : ReadCpuTopology().num_compute_threads(),
+          .context_tokens = context_,
+          .chat_template_name = std::nullopt,
+          .chat_template_text = std::nullopt};
+}
+
+GeneratorOptions ComputeOptions::ToGeneratorOptions() const {
+  GeneratorOptions options;
+  if (chunk_.has_value()) options.chunk_tokens = *chunk_;
+  return options;
+}
+
+}  // namespace baton

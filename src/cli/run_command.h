@@ -1,0 +1,12 @@
+// `baton run`.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace baton {
+
+std::unique_ptr<Command> MakeRunCommand();
+
+}  // namespace baton

@@ -1,0 +1,12 @@
+// `baton template`.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace baton {
+
+std::unique_ptr<Command> MakeTemplateCommand();
+
+}  // namespace baton

@@ -1,0 +1,91 @@
+#include "cli/tokenize_command.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/model_argument.h"
+#include "engine/tokenizer_from_gguf.h"
+#include "format/gguf.h"
+
+namespace baton {
+namespace {
+
+std::string IdsText(const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) {
+    if (!text.empty()) text += ' ';
+    text += fmt::format("{}", id);
+  }
+  return text + "\n";
+}
+
+std::string IdsJson(const std::vector<TokenId>& ids, const Tokenizer& tokenizer) {
+  nlohmann::ordered_json pieces = nlohmann::ordered_json::array();
+  for (const TokenId id : ids) pieces.push_back(std::string(tokenizer.Piece(id)));
+  const nlohmann::ordered_json json = {
+      {"count", ids.size()}, {"ids", ids}, {"pieces", std::move(pieces)}};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+class TokenizeCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "tokenize",
+            .summary = "text to token ids",
+            .usages = {"MODEL [--json] [--no-special] [--no-bos] < TEXT"},
+            .description = {"Reads text from standard input and prints the ids of its tokens, "
+                            "separated by blanks. The names of special tokens in the text mean "
+                            "the tokens, and the tokens that the model wants at the start and the "
+                            "end are added. A file that holds only a vocabulary will do. Bytes "
+                            "that are not UTF-8 are encoded one by one."},
+            .examples = {"printf 'Hello, world' | baton tokenize model.gguf"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Encoding");
+    options.Flag({.names = "--no-special",
+                  .value = "",
+                  .help = "Take the names of special tokens in the text for ordinary text"},
+                 &no_special_);
+    options.Flag({.names = "--no-bos",
+                  .value = "",
+                  .help = "Add no token at the start (or the end) of the text"},
+                 &no_bos_);
+    options.Flag({.names = "--json",
+                  .value = "",
+                  .help = "Print one JSON object: count, ids, pieces (the text of each token; "
+                          "parts of characters show as U+FFFD)"},
+                 &json_);
+  }
+
+  Result<> Check() override { return model_.Check(); }
+
+  Result<> Run(Console& console) override {
+    const Result<GgufFile> file = GgufFile::Open(model_.path());
+    if (!file) return Forward(file);
+    const Result<Tokenizer> tokenizer = TokenizerFromGguf(*file);
+    if (!tokenizer) return Forward(tokenizer);
+    const Result<std::string> text = console.in.ReadAll(kMaxInputBytes);
+    if (!text) return Forward(text);
+    const Result<std::vector<TokenId>> ids =
+        tokenizer->Encode(*text, {.add_special = !no_bos_, .parse_special = !no_special_});
+    if (!ids) return Forward(ids);
+    return console.out.Write(json_ ? IdsJson(*ids, *tokenizer) : IdsText(*ids));
+  }
+
+ private:
+  ModelArgument model_;
+  bool no_special_ = false;
+  bool no_bos_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTokenizeCommand() {
+  return std::make_unique<TokenizeCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,12 @@
+// `baton tokenize`.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace baton {
+
+std::unique_ptr<Command> MakeTokenizeCommand();
+
+}  // namespace baton
