@@ -1,0 +1,242 @@
+// One panel of 16 output rows times one tile of input rows, for every weight type and instruction
+// set. Included by *_isa.cc files only.
+//
+// A block of 32 inputs is expanded to codes and scales once and meets all rows of the tile: from
+// one row, where memory is the limit, to 16, where arithmetic is. Each (output row, row) has one
+// f32 accumulator and takes its blocks in ascending order; formulas: docs/numerics.md.
+#pragma once
+
+#include "kernels/f32x16.h"
+#include "kernels/i8dot.inl.h"
+#include "kernels/linear_ops.h"
+#include "kernels/panel.h"
+
+namespace baton::BATON_ISA {
+
+// kTogether rows have their integer sums under way at once, so that the latency of one hides behind
+// the others. With 32 registers the accumulators of a whole tile stay in registers: its rows are a
+// constant of the code and its loops unrolled. Elsewhere they live in memory and the loop over them
+// is one.
+#if defined(BATON_ISA_AVX512)
+#define BATON_UNROLL_TILE BATON_UNROLL
+inline constexpr bool kTileInRegisters = true;
+constexpr int Together(int precision) {
+  return precision == kFast ? 4 : 2;
+}
+inline constexpr int kFloatTogether = 16;
+#elif defined(BATON_ISA_AVX2)
+#define BATON_UNROLL_TILE
+inline constexpr bool kTileInRegisters = false;
+constexpr int Together(int) {
+  return 4;
+}
+inline constexpr int kFloatTogether = 4;
+#else
+#define BATON_UNROLL_TILE
+inline constexpr bool kTileInRegisters = false;
+constexpr int Together(int) {
+  return 1;
+}
+inline constexpr int kFloatTogether = 1;
+#endif
+constexpr int Smaller(int a, int b) {
+  return a < b ? a : b;
+}
+
+// How far ahead of its use the stream of weights is asked for. The hardware's own prefetch stops at
+// page borders and starts late; with this one, one row runs at the speed of memory.
+inline constexpr int64_t kPrefetchBytes = 8192;
+
+template <int kBytes>
+BATON_INLINE void Prefetch(const uint8_t* stream) {
+  BATON_UNROLL
+  for (int i = 0; i < kBytes; i += kLineBytes) {
+    __builtin_prefetch(stream + kPrefetchBytes + i, 0, 3);
+  }
+}
+
+// The 8 groups of 4 codes of block `block` of a record.
+template <PanelType kType, int kGroup>
+BATON_INLINE u8x64 ExpandGroup(const uint8_t* record, int64_t block) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  constexpr int kLow = kFormat.low_bits;
+  constexpr int kHigh = kFormat.high_bits;
+  const uint8_t* low = record + block * (kLow * kLineBytes);
+  u8x64 codes = LoadLine(low + kGroup * kLow / 8 * kLineBytes);
+  if constexpr (kLow < 8) {
+    codes = And(ShiftBits<kGroup * kLow % 8>(codes), (1 << kLow) - 1);
+  }
+  if constexpr (kHigh > 0) {
+    const uint8_t* high = record + kFormat.low_bytes() + block * (kHigh * kLineBytes);
+    const u8x64 bits = LoadLine(high + kGroup * kHigh / 8 * kLineBytes);
+    codes = OrMasked(codes, ShiftBits<kGroup * kHigh % 8 - kLow>(bits), ((1 << kHigh) - 1) << kLow);
+  }
+  return codes;
+}
+
+template <PanelType kType, int kPrecision>
+BATON_INLINE void ExpandCodes(const uint8_t* record, int64_t block, CodeBlock& codes) {
+  codes.group[0] = ExpandGroup<kType, 0>(record, block);
+  codes.group[1] = ExpandGroup<kType, 1>(record, block);
+  codes.group[2] = ExpandGroup<kType, 2>(record, block);
+  codes.group[3] = ExpandGroup<kType, 3>(record, block);
+  codes.group[4] = ExpandGroup<kType, 4>(record, block);
+  codes.group[5] = ExpandGroup<kType, 5>(record, block);
+  codes.group[6] = ExpandGroup<kType, 6>(record, block);
+  codes.group[7] = ExpandGroup<kType, 7>(record, block);
+  FinishCodes<kType, kPrecision>(codes);
+}
+
+BATON_INLINE f32x16 LoadHalfBytes(const uint8_t* p) {
+  return LoadHalf(reinterpret_cast<const uint16_t*>(p));
+}
+
+// The scale and the min (0 in types without) of half `kHalf` of a block.
+struct BlockScale {
+  f32x16 d;
+  f32x16 m;
+};
+template <PanelType kType, int kHalf>
+BATON_INLINE BlockScale LoadScale(const uint8_t* record, int64_t block) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  const uint8_t* scales = record + kFormat.code_bytes();
+  const uint8_t* mins = record + kFormat.min_offset();
+  BlockScale scale = {Zero(), Zero()};
+  if constexpr (!kFormat.is_k) {
+    scale.d = LoadHalfBytes(scales + block * 32);
+    if constexpr (kFormat.has_min) scale.m = LoadHalfBytes(mins + block * 32);
+  } else {
+    const uint8_t* super = record + kFormat.super_offset();
+    const int64_t at = (block * kFormat.halves + kHalf) * kPanelRows;
+    const i32x16 sub = kFormat.signed_sub_scales ? LoadInt8(scales + at) : LoadUint8(scales + at);
+    scale.d = Mul(LoadHalfBytes(super), ToFloat(sub));
+    if constexpr (kFormat.has_min) {
+      const f32x16 super_min = Mul(LoadHalfBytes(super + 32), Set1(-1.0f));
+      scale.m = Mul(super_min, ToFloat(LoadUint8(mins + at)));
+    }
+  }
+  return scale;
+}
+
+// One half (or the whole) of a block for kRows rows.
+template <PanelType kType, int kPrecision, int kRows, int kHalf>
+BATON_INLINE void AddHalf(const CodeBlock& codes, const BlockScale& scale,
+                          const uint8_t* activations, const float* scales, const uint32_t* side,
+                          f32x16* sums) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  constexpr int kCount = kCodeGroups / kFormat.halves;
+  constexpr int kStride = SideValues(kFormat.side);
+  i32x16 integers[kRows];
+  Dot<kType, kPrecision, kRows, kHalf * kCount, kCount>(codes, activations, side + kHalf, kStride,
+                                                        integers);
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = Fma(Mul(scale.d, Set1(scales[r])), ToFloat(integers[r]), sums[r]);
+    if constexpr (kFormat.has_min) {
+      const float x = __builtin_bit_cast(float, LoadWord(side + r * kStride + kHalf));
+      sums[r] = Fma(scale.m, Set1(x), sums[r]);
+    }
+  }
+}
+
+BATON_INLINE void StoreSums(const LinearTileArgs& args, int t, f32x16 sums) {
+  if (t >= args.num_rows) return;
+  float* out = args.out + t * args.out_stride;
+  if (args.num_outputs == kPanelRows) {
+    Store(out, sums);
+  } else {
+    StorePartial(out, sums, args.num_outputs);
+  }
+}
+
+// kTile: the rows of the tile, or 0 where they are a variable, a multiple of kRows.
+template <PanelType kType, int kPrecision, int kRows, int kTile>
+void QuantisedTile(const LinearTileArgs& args) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  constexpr int kCodes = ActivationBytes(kPrecision);
+  constexpr int kSides = SideValues(kFormat.side);
+  constexpr int kBlockBytes = kFormat.record_bytes() / kFormat.blocks();
+  const int tile = kTile != 0 ? kTile : args.tile_rows;
+
+  f32x16 sums[kTile != 0 ? kTile : kTileRows];
+  BATON_UNROLL_TILE
+  for (int t = 0; t < tile; ++t) sums[t] = Zero();
+
+  const int64_t num_blocks = args.num_inputs / kInputBlock;
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    const uint8_t* record = args.panel + b / kFormat.blocks() * kFormat.record_bytes();
+    const int64_t block = b % kFormat.blocks();
+    Prefetch<kBlockBytes>(record + block * kBlockBytes);
+
+    CodeBlock codes;
+    ExpandCodes<kType, kPrecision>(record, block, codes);
+    const BlockScale first = LoadScale<kType, 0>(record, block);
+    BlockScale second = first;
+    if constexpr (kFormat.halves == 2) second = LoadScale<kType, 1>(record, block);
+
+    const uint8_t* activations = args.codes + b * (tile * kCodes);
+    const float* scales = args.scales + b * tile;
+    const uint32_t* side = args.side + b * (tile * kSides);
+    BATON_UNROLL_TILE
+    for (int t = 0; t < tile; t += kRows) {
+      AddHalf<kType, kPrecision, kRows, 0>(codes, first, activations + t * kCodes, scales + t,
+                                           side + t * kSides, sums + t);
+      if constexpr (kFormat.halves == 2) {
+        AddHalf<kType, kPrecision, kRows, 1>(codes, second, activations + t * kCodes, scales + t,
+                                             side + t * kSides, sums + t);
+      }
+    }
+  }
+  BATON_UNROLL_TILE
+  for (int t = 0; t < tile; ++t) StoreSums(args, t, sums[t]);
+}
+
+template <PanelType kType>
+BATON_INLINE f32x16 LoadWeights(const uint8_t* p) {
+  if constexpr (kType == PanelType::kF16) return LoadHalfBytes(p);
+  if constexpr (kType == PanelType::kBF16) {
+    return LoadBfloat16(reinterpret_cast<const uint16_t*>(p));
+  }
+  return Load(reinterpret_cast<const float*>(p));
+}
+
+// kRows rows at a time walk the whole panel.
+template <PanelType kType, int kRows>
+void FloatTile(const LinearTileArgs& args) {
+  constexpr int kBytes = kPanelRows * (kType == PanelType::kF32 ? 4 : 2);
+  for (int first = 0; first < args.tile_rows; first += kRows) {
+    f32x16 sums[kRows];
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) sums[r] = Zero();
+    const uint8_t* weights = args.panel;
+    const float* inputs = args.floats + first;
+    for (int64_t k = 0; k < args.num_inputs; ++k, weights += kBytes, inputs += args.tile_rows) {
+      Prefetch<kBytes>(weights);
+      const f32x16 w = LoadWeights<kType>(weights);
+      BATON_UNROLL
+      for (int r = 0; r < kRows; ++r) sums[r] = Fma(w, Set1(inputs[r]), sums[r]);
+    }
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) StoreSums(args, first + r, sums[r]);
+  }
+}
+
+template <PanelType kType, int kPrecision, int kTile>
+constexpr LinearTileFn TileOf() {
+  if constexpr (IsQuantised(kType)) {
+    constexpr int kRows = Smaller(kTile, Together(kPrecision));
+    return QuantisedTile < kType, kPrecision, kRows, kTileInRegisters ? kTile : 0 > ;
+  } else {
+    return FloatTile<kType, Smaller(kTile, kFloatTogether)>;
+  }
+}
+
+template <PanelType kType>
+constexpr LinearTiles MakeTiles() {
+  return {{{TileOf<kType, kFast, 1>(), TileOf<kType, kFast, 2>(), TileOf<kType, kFast, 4>(),
+            TileOf<kType, kFast, 8>(), TileOf<kType, kFast, 16>()},
+           {TileOf<kType, kExact, 1>(), TileOf<kType, kExact, 2>(), TileOf<kType, kExact, 4>(),
+            TileOf<kType, kExact, 8>(), TileOf<kType, kExact, 16>()}}};
+}
+
+}  // namespace baton::BATON_ISA

@@ -1,0 +1,65 @@
+// The functions of one instruction set behind kernels/linear.h: raw pointers, no checks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/panel.h"
+
+namespace baton {
+
+// Rows are worked on in tiles of at most this many.
+inline constexpr int kTileRows = 16;
+// A tile has 1, 2, 4, 8 or 16 rows; others are filled up with rows of zeros.
+inline constexpr int kNumTileSizes = 5;
+constexpr int TileSizeIndex(int rows) {
+  return rows <= 1 ? 0 : rows <= 2 ? 1 : rows <= 4 ? 2 : rows <= 8 ? 3 : 4;
+}
+constexpr int PaddedTileRows(int rows) {
+  return 1 << TileSizeIndex(rows);
+}
+
+// One row of inputs to be quantised into its place in a tile. What belongs to one block of 32
+// inputs lies together for all rows of the tile, so each pointer moves on by `tile_rows` times its
+// size.
+struct QuantiseRowArgs {
+  const float* row;  // [num_inputs]; null for a row of zeros
+  int64_t num_inputs;
+  int64_t tile_rows;
+  uint8_t* codes;                  // [32] or, exact, [64] bytes per block; null: no codes wanted
+  float* scales;                   // one per block
+  uint32_t* sides[kNumSideKinds];  // SideValues(kind) per block; null where not wanted
+  float* floats;                   // one per input; null if not wanted
+};
+
+// One panel times one tile of rows.
+struct LinearTileArgs {
+  const uint8_t* panel;
+  int64_t num_inputs;
+  int tile_rows;         // 1, 2, 4, 8 or 16
+  const uint8_t* codes;  // [block][tile row][32 or 64]; of float types unused
+  const float* scales;   // [block][tile row]
+  const uint32_t* side;  // [block][tile row][1 or 2], of the type's kind
+  const float* floats;   // [input][tile row]; of quantised types unused
+  float* out;            // the panel's first output of the tile's first row
+  int64_t out_stride;    // floats from row to row
+  int num_rows;          // rows to store, at most those of the tile
+  int num_outputs;       // outputs to store, at most 16
+};
+
+using QuantiseRowFn = void (*)(const QuantiseRowArgs&);
+using LinearTileFn = void (*)(const LinearTileArgs&);
+
+inline constexpr int kNumPrecisions = 2;
+
+// The functions of one weight type, by precision and TileSizeIndex.
+struct LinearTiles {
+  LinearTileFn tile[kNumPrecisions][kNumTileSizes];
+};
+
+struct LinearOps {
+  const QuantiseRowFn* quantise_row;         // by precision
+  const LinearTiles* tiles[kNumPanelTypes];  // by PanelType
+};
+
+}  // namespace baton

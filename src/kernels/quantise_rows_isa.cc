@@ -1,0 +1,97 @@
+// Turns a row of inputs into codes, scales and side values (rules: kernels/quantise_rows.h).
+#include "kernels/f32x16.h"
+#include "kernels/i8dot.inl.h"
+#include "kernels/linear_tables.inl.h"
+
+namespace baton::BATON_ISA {
+namespace {
+
+struct BlockCodes {
+  i32x16 first;
+  i32x16 second;
+  float scale;
+};
+
+template <int kPrecision>
+BATON_INLINE BlockCodes Quantise(f32x16 first, f32x16 second) {
+  constexpr float kLargest = kPrecision == kFast ? 127.0f : 32512.0f;
+  constexpr float kSmallestMax = kPrecision == kFast ? 0x1p-119f : 0x1p-111f;
+  constexpr int32_t kInfinityBits = 0x7f800000;
+  // As integers, the magnitudes of numbers are ordered as the numbers are, infinity and then the
+  // NaNs above them all.
+  const int32_t amax_bits = ReduceMaxInt(MaxInt(AsInt(Abs(first)), AsInt(Abs(second))));
+  const float amax = __builtin_bit_cast(float, amax_bits);
+  if (amax_bits >= kInfinityBits) [[unlikely]] {
+    return {SetInt1(0), SetInt1(0), __builtin_nanf("")};
+  }
+  if (amax < kSmallestMax) return {SetInt1(0), SetInt1(0), 0.0f};
+  const f32x16 inverse = Set1(kLargest / amax);
+  return {RoundToInt(Mul(first, inverse)), RoundToInt(Mul(second, inverse)), amax / kLargest};
+}
+
+BATON_INLINE void StoreFloat(uint32_t* p, float x) {
+  *p = __builtin_bit_cast(uint32_t, x);
+}
+BATON_INLINE void StoreTimes(uint32_t* p, int32_t factor, int32_t sum) {
+  *p = static_cast<uint32_t>(factor * sum);
+}
+
+struct HalfSums {
+  int32_t first;
+  int32_t second;
+};
+
+// The side values of block b of a row, of the kinds that are wanted.
+BATON_INLINE void StoreSides(const QuantiseRowArgs& args, int64_t b, HalfSums sums, float scale) {
+  const auto place = [&](SideKind kind) __attribute__((always_inline))->uint32_t* {
+    uint32_t* side = args.sides[static_cast<int>(kind)];
+    return side == nullptr ? nullptr : side + b * args.tile_rows * SideValues(kind);
+  };
+  const int32_t sum = sums.first + sums.second;
+  if (uint32_t* p = place(SideKind::kMinus8A)) StoreTimes(p, -8, sum);
+  if (uint32_t* p = place(SideKind::kMinus16A)) StoreTimes(p, -16, sum);
+  if (uint32_t* p = place(SideKind::kMinus128A)) StoreTimes(p, -128, sum);
+  if (uint32_t* p = place(SideKind::kScaledA)) StoreFloat(p, scale * static_cast<float>(sum));
+  if (uint32_t* p = place(SideKind::kMinus32Halves)) {
+    StoreTimes(p, -32, sums.first);
+    StoreTimes(p + 1, -32, sums.second);
+  }
+  if (uint32_t* p = place(SideKind::kMinus4Halves)) {
+    StoreTimes(p, -4, sums.first);
+    StoreTimes(p + 1, -4, sums.second);
+  }
+  if (uint32_t* p = place(SideKind::kScaledHalves)) {
+    StoreFloat(p, scale * static_cast<float>(sums.first));
+    StoreFloat(p + 1, scale * static_cast<float>(sums.second));
+  }
+}
+
+template <int kPrecision>
+void QuantiseRow(const QuantiseRowArgs& args) {
+  if (args.floats != nullptr) {
+    for (int64_t k = 0; k < args.num_inputs; ++k) {
+      args.floats[k * args.tile_rows] = args.row != nullptr ? args.row[k] : 0.0f;
+    }
+  }
+  if (args.codes == nullptr) return;
+  for (int64_t b = 0; b < args.num_inputs / kInputBlock; ++b) {
+    f32x16 first = Zero();
+    f32x16 second = Zero();
+    if (args.row != nullptr) {
+      first = Load(args.row + b * kInputBlock);
+      second = Load(args.row + b * kInputBlock + kLanes);
+    }
+    const BlockCodes codes = Quantise<kPrecision>(first, second);
+    const int64_t at = b * args.tile_rows;
+    StoreCodes<kPrecision>(args.codes + at * ActivationBytes(kPrecision), codes.first,
+                           codes.second);
+    args.scales[at] = codes.scale;
+    StoreSides(args, b, {ReduceAddInt(codes.first), ReduceAddInt(codes.second)}, codes.scale);
+  }
+}
+
+}  // namespace
+
+const QuantiseRowFn kQuantiseRow[kNumPrecisions] = {QuantiseRow<kFast>, QuantiseRow<kExact>};
+
+}  // namespace baton::BATON_ISA
