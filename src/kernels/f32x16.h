@@ -35,10 +35,18 @@ struct i32x16 {
   __m512i v;
 };
 
-BATON_INLINE f32x16 Zero() { return {_mm512_setzero_ps()}; }
-BATON_INLINE f32x16 Set1(float x) { return {_mm512_set1_ps(x)}; }
-BATON_INLINE f32x16 Load(const float* p) { return {_mm512_loadu_ps(p)}; }
-BATON_INLINE void Store(float* p, f32x16 a) { _mm512_storeu_ps(p, a.v); }
+BATON_INLINE f32x16 Zero() {
+  return {_mm512_setzero_ps()};
+}
+BATON_INLINE f32x16 Set1(float x) {
+  return {_mm512_set1_ps(x)};
+}
+BATON_INLINE f32x16 Load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+BATON_INLINE void Store(float* p, f32x16 a) {
+  _mm512_storeu_ps(p, a.v);
+}
 // Lanes at and beyond n read as +0; their memory is not touched.
 BATON_INLINE f32x16 LoadPartial(const float* p, int n) {
   return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), p)};
@@ -57,18 +65,36 @@ BATON_INLINE f32x16 LoadBfloat16(const uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(
       _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16))};
 }
-BATON_INLINE f32x16 Add(f32x16 a, f32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
-BATON_INLINE f32x16 Sub(f32x16 a, f32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
-BATON_INLINE f32x16 Mul(f32x16 a, f32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
-BATON_INLINE f32x16 Div(f32x16 a, f32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
-BATON_INLINE f32x16 Sqrt(f32x16 a) { return {_mm512_sqrt_ps(a.v)}; }
+BATON_INLINE f32x16 Add(f32x16 a, f32x16 b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+BATON_INLINE f32x16 Sub(f32x16 a, f32x16 b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+BATON_INLINE f32x16 Mul(f32x16 a, f32x16 b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+BATON_INLINE f32x16 Div(f32x16 a, f32x16 b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
+BATON_INLINE f32x16 Sqrt(f32x16 a) {
+  return {_mm512_sqrt_ps(a.v)};
+}
 // a * b + c, rounded once.
-BATON_INLINE f32x16 Fma(f32x16 a, f32x16 b, f32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+BATON_INLINE f32x16 Fma(f32x16 a, f32x16 b, f32x16 c) {
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
 // a > b ? a : b, so b where either is NaN.
-BATON_INLINE f32x16 Max(f32x16 a, f32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+BATON_INLINE f32x16 Max(f32x16 a, f32x16 b) {
+  return {_mm512_max_ps(a.v, b.v)};
+}
 // a < b ? a : b, so b where either is NaN.
-BATON_INLINE f32x16 Min(f32x16 a, f32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
-BATON_INLINE f32x16 Abs(f32x16 a) { return {_mm512_abs_ps(a.v)}; }
+BATON_INLINE f32x16 Min(f32x16 a, f32x16 b) {
+  return {_mm512_min_ps(a.v, b.v)};
+}
+BATON_INLINE f32x16 Abs(f32x16 a) {
+  return {_mm512_abs_ps(a.v)};
+}
 // Lanes below n from a, the others from b.
 BATON_INLINE f32x16 SelectBelow(int n, f32x16 a, f32x16 b) {
   return {_mm512_mask_blend_ps(static_cast<__mmask16>((1u << n) - 1u), b.v, a.v)};
@@ -78,20 +104,38 @@ BATON_INLINE f32x16 SelectGreater(f32x16 a, f32x16 b, f32x16 c, f32x16 d) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ), d.v, c.v)};
 }
 // To the nearest integer, ties to even. Requires: |a| < 2^31.
-BATON_INLINE i32x16 RoundToInt(f32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
-BATON_INLINE f32x16 ToFloat(i32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
-BATON_INLINE i32x16 SetInt1(int32_t x) { return {_mm512_set1_epi32(x)}; }
-BATON_INLINE i32x16 LoadInt(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
-BATON_INLINE void StoreInt(int32_t* p, i32x16 a) { _mm512_storeu_si512(p, a.v); }
-BATON_INLINE i32x16 AddInt(i32x16 a, i32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
-BATON_INLINE i32x16 SubInt(i32x16 a, i32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+BATON_INLINE i32x16 RoundToInt(f32x16 a) {
+  return {_mm512_cvtps_epi32(a.v)};
+}
+BATON_INLINE f32x16 ToFloat(i32x16 a) {
+  return {_mm512_cvtepi32_ps(a.v)};
+}
+BATON_INLINE i32x16 SetInt1(int32_t x) {
+  return {_mm512_set1_epi32(x)};
+}
+BATON_INLINE i32x16 LoadInt(const int32_t* p) {
+  return {_mm512_loadu_si512(p)};
+}
+BATON_INLINE void StoreInt(int32_t* p, i32x16 a) {
+  _mm512_storeu_si512(p, a.v);
+}
+BATON_INLINE i32x16 AddInt(i32x16 a, i32x16 b) {
+  return {_mm512_add_epi32(a.v, b.v)};
+}
+BATON_INLINE i32x16 SubInt(i32x16 a, i32x16 b) {
+  return {_mm512_sub_epi32(a.v, b.v)};
+}
 template <int kBits>
 BATON_INLINE i32x16 ShiftLeft(i32x16 a) {
   return {_mm512_slli_epi32(a.v, kBits)};
 }
 // The same 32 bits under the other type.
-BATON_INLINE i32x16 AsInt(f32x16 a) { return {_mm512_castps_si512(a.v)}; }
-BATON_INLINE f32x16 AsFloat(i32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
+BATON_INLINE i32x16 AsInt(f32x16 a) {
+  return {_mm512_castps_si512(a.v)};
+}
+BATON_INLINE f32x16 AsFloat(i32x16 a) {
+  return {_mm512_castsi512_ps(a.v)};
+}
 
 #elif defined(BATON_ISA_AVX2)
 
@@ -105,9 +149,15 @@ struct i32x16 {
 BATON_INLINE __m256i LanesBelow(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-BATON_INLINE f32x16 Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-BATON_INLINE f32x16 Set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-BATON_INLINE f32x16 Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+BATON_INLINE f32x16 Zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+BATON_INLINE f32x16 Set1(float x) {
+  return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+BATON_INLINE f32x16 Load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
 BATON_INLINE void Store(float* p, f32x16 a) {
   _mm256_storeu_ps(p, a.lo);
   _mm256_storeu_ps(p + 8, a.hi);
@@ -150,7 +200,9 @@ BATON_INLINE f32x16 Mul(f32x16 a, f32x16 b) {
 BATON_INLINE f32x16 Div(f32x16 a, f32x16 b) {
   return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
 }
-BATON_INLINE f32x16 Sqrt(f32x16 a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
+BATON_INLINE f32x16 Sqrt(f32x16 a) {
+  return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)};
+}
 // a * b + c, rounded once.
 BATON_INLINE f32x16 Fma(f32x16 a, f32x16 b, f32x16 c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
@@ -184,7 +236,9 @@ BATON_INLINE i32x16 RoundToInt(f32x16 a) {
 BATON_INLINE f32x16 ToFloat(i32x16 a) {
   return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
-BATON_INLINE i32x16 SetInt1(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+BATON_INLINE i32x16 SetInt1(int32_t x) {
+  return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
 BATON_INLINE i32x16 LoadInt(const int32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
@@ -220,8 +274,12 @@ struct i32x16 {
   int32_t v[kLanes];
 };
 
-BATON_INLINE uint32_t BitsOf(float x) { return __builtin_bit_cast(uint32_t, x); }
-BATON_INLINE float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+BATON_INLINE uint32_t BitsOf(float x) {
+  return __builtin_bit_cast(uint32_t, x);
+}
+BATON_INLINE float FloatOf(uint32_t bits) {
+  return __builtin_bit_cast(float, bits);
+}
 
 // The value of a binary16, exactly; a quiet NaN for a NaN.
 BATON_INLINE float HalfToFloat(uint16_t half) {
@@ -271,13 +329,17 @@ BATON_INLINE f32x16 Set1(float x) {
   BATON_EACH_LANE r.v[i] = x;
   return r;
 }
-BATON_INLINE f32x16 Zero() { return Set1(0.0f); }
+BATON_INLINE f32x16 Zero() {
+  return Set1(0.0f);
+}
 BATON_INLINE f32x16 Load(const float* p) {
   f32x16 r;
   BATON_EACH_LANE r.v[i] = p[i];
   return r;
 }
-BATON_INLINE void Store(float* p, f32x16 a) { BATON_EACH_LANE p[i] = a.v[i]; }
+BATON_INLINE void Store(float* p, f32x16 a) {
+  BATON_EACH_LANE p[i] = a.v[i];
+}
 // Lanes at and beyond n read as +0; their memory is not touched.
 BATON_INLINE f32x16 LoadPartial(const float* p, int n) {
   f32x16 r;
@@ -292,7 +354,9 @@ BATON_INLINE f32x16 LoadHalf(const uint16_t* p) {
   BATON_EACH_LANE r.v[i] = HalfToFloat(p[i]);
   return r;
 }
-BATON_INLINE void StoreHalf(uint16_t* p, f32x16 a) { BATON_EACH_LANE p[i] = FloatToHalf(a.v[i]); }
+BATON_INLINE void StoreHalf(uint16_t* p, f32x16 a) {
+  BATON_EACH_LANE p[i] = FloatToHalf(a.v[i]);
+}
 BATON_INLINE f32x16 LoadBfloat16(const uint16_t* p) {
   f32x16 r;
   BATON_EACH_LANE r.v[i] = FloatOf(static_cast<uint32_t>(p[i]) << 16);
@@ -368,15 +432,17 @@ BATON_INLINE i32x16 LoadInt(const int32_t* p) {
   BATON_EACH_LANE r.v[i] = p[i];
   return r;
 }
-BATON_INLINE void StoreInt(int32_t* p, i32x16 a) { BATON_EACH_LANE p[i] = a.v[i]; }
+BATON_INLINE void StoreInt(int32_t* p, i32x16 a) {
+  BATON_EACH_LANE p[i] = a.v[i];
+}
 BATON_INLINE i32x16 AddInt(i32x16 a, i32x16 b) {
-  BATON_EACH_LANE a.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) +
-                                                static_cast<uint32_t>(b.v[i]));
+  BATON_EACH_LANE a.v[i] =
+      static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) + static_cast<uint32_t>(b.v[i]));
   return a;
 }
 BATON_INLINE i32x16 SubInt(i32x16 a, i32x16 b) {
-  BATON_EACH_LANE a.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) -
-                                                static_cast<uint32_t>(b.v[i]));
+  BATON_EACH_LANE a.v[i] =
+      static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) - static_cast<uint32_t>(b.v[i]));
   return a;
 }
 template <int kBits>
@@ -385,8 +451,12 @@ BATON_INLINE i32x16 ShiftLeft(i32x16 a) {
   return a;
 }
 // The same 32 bits under the other type.
-BATON_INLINE i32x16 AsInt(f32x16 a) { return __builtin_bit_cast(i32x16, a); }
-BATON_INLINE f32x16 AsFloat(i32x16 a) { return __builtin_bit_cast(f32x16, a); }
+BATON_INLINE i32x16 AsInt(f32x16 a) {
+  return __builtin_bit_cast(i32x16, a);
+}
+BATON_INLINE f32x16 AsFloat(i32x16 a) {
+  return __builtin_bit_cast(f32x16, a);
+}
 
 #endif
 
