@@ -6,27 +6,10 @@
 #include <cfenv>
 #include <cstdlib>
 #include <limits>
-#include <new>
 #include <vector>
 
+#include "base/test_allocation_count.h"
 #include "threads/flush_denormals.h"
-
-namespace {
-// Counts every allocation of the test program.
-std::atomic<int64_t> allocation_count = 0;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  allocation_count.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  std::abort();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace baton {
 namespace {
@@ -126,9 +109,9 @@ TEST(ThreadPool, AllocatesNothingPerLoop) {
   std::atomic<int64_t> sum = 0;
   const auto loop = [&] { pool->ParallelFor(32, [&](int64_t task, int) { sum.fetch_add(task); }); };
   loop();
-  const int64_t before = allocation_count.load();
+  const int64_t before = AllocationCount();
   for (int i = 0; i < 100; ++i) loop();
-  EXPECT_EQ(allocation_count.load(), before);
+  EXPECT_EQ(AllocationCount(), before);
   EXPECT_EQ(sum.load(), 101 * 31 * 16);
 }
 
