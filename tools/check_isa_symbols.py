@@ -33,11 +33,11 @@ def main():
     strong = 0
     for path in objects:
         for kind, name in symbols(path):
-            strong += kind == "T"
+            strong += kind in "TDR" and OWN.match(name) is not None
             if kind in WEAK and not OWN.match(name) and not HARMLESS.match(name):
                 print(f"{path}: emits {demangled(name)}, which others may link")
                 errors += 1
-    print(f"{len(objects)} objects, {strong} functions, {errors} errors")
+    print(f"{len(objects)} objects, {strong} names of their own, {errors} errors")
     if not objects or not strong:
         print("nothing was checked")
         return 1
