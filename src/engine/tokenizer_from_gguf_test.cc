@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -124,6 +126,32 @@ TEST_P(Models, SingleTokensSpellTheAgreedBytes) {
   }
 }
 
+std::string DigestOf(const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += (text.empty() ? "" : " ") + std::to_string(id);
+  return Sha256Hex(text).substr(0, 16);
+}
+
+// Case T-05: 2,000 strings of pieces that pre-tokenizers are known to treat differently.
+TEST_P(Models, MixedStringsGiveTheAgreedIds) {
+  BATON_CACHED_FILE_OR_SKIP(path, std::string(GetParam()) + ".gguf");
+  const Tokenizer tokenizer = Load(path);
+  const char* field = GetParam() == std::string(kSmol) ? "smollm2" : "gemma";
+  size_t num_strings = 0;
+  for (const std::string& line : SplitAt(DataFile("tokenizer/mixed.jsonl"), "\n")) {
+    if (line.empty()) continue;
+    ++num_strings;
+    const json test = json::parse(line);
+    const auto text = test.at("text").get<std::string>();
+    const auto ids = tokenizer.Encode(text, kPlain);
+    ASSERT_TRUE(ids.has_value()) << ids.error().message;
+    EXPECT_EQ(DigestOf(*ids), test.at(field).get<std::string>())
+        << line << testing::PrintToString(*ids);
+    EXPECT_EQ(PushAll(tokenizer, *ids), tokenizer.Decode(*ids, kWhole).value());
+  }
+  EXPECT_EQ(num_strings, 2000u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, Models, testing::Values(kSmol, kGemma));
 
 TEST(InvalidUtf8, SentencePieceWithAllBytesIsLossless) {
@@ -222,6 +250,76 @@ TEST_P(MoreFamilies, PairsGiveTheirIds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, MoreFamilies, testing::Values("deepseek-coder", "mpt", "qwen35"));
+
+// Case T-01. Gemma adds BOS; SmolLM2 does not.
+TEST(BeginOfText, ThereIsExactlyOne) {
+  BATON_CACHED_FILE_OR_SKIP(smol_path, std::string(kSmol) + ".gguf");
+  BATON_CACHED_FILE_OR_SKIP(gemma_path, std::string(kGemma) + ".gguf");
+  const Tokenizer gemma = Load(gemma_path);
+  const Tokenizer smol = Load(smol_path);
+  const EncodeOptions both = {.add_special = true, .parse_special = true};
+  const EncodeOptions add = {.add_special = true, .parse_special = false};
+  const auto hello = gemma.Encode("Hello", both).value();
+  EXPECT_EQ(hello.front(), gemma.bos());
+  EXPECT_EQ(std::count(hello.begin(), hello.end(), gemma.bos()), 1);
+  // Text or template that brings its own: the same ids as without.
+  EXPECT_EQ(gemma.Encode("<bos>Hello", both).value(), hello);
+  // Where special tokens are not parsed, "<bos>" is five characters of text behind the one BOS.
+  const auto literal = gemma.Encode("<bos>Hello", add).value();
+  EXPECT_EQ(std::count(literal.begin(), literal.end(), gemma.bos()), 1);
+  EXPECT_EQ(gemma.Decode(std::span(literal).subspan(1), kWhole).value(), "<bos>Hello");
+  EXPECT_THAT(gemma.Encode("", both).value(), ElementsAre(gemma.bos()));
+  // A vocabulary that adds none keeps the template's.
+  const std::string name(smol.Piece(smol.bos()));
+  const auto template_text = smol.Encode(name + "user\n", both).value();
+  EXPECT_EQ(std::count(template_text.begin(), template_text.end(), smol.bos()), 1);
+  const auto plain = smol.Encode("Hello", both).value();
+  EXPECT_EQ(std::count(plain.begin(), plain.end(), smol.bos()), 0);
+}
+
+// Case T-02: characters that take several ids come out whole, and nothing is held longer.
+TEST(Streaming, CharactersComeOutWhole) {
+  for (const char* model : {kSmol, kGemma}) {
+    BATON_CACHED_FILE_OR_SKIP(path, std::string(model) + ".gguf");
+    const Tokenizer tokenizer = Load(path);
+    const std::string woman = "\xF0\x9F\x91\xA9", joiner = "\xE2\x80\x8D";
+    const std::string girl = "\xF0\x9F\x91\xA7";
+    // The last two are a Deseret letter and an Egyptian sign: no piece of their own in either.
+    const std::string text = "A\xF0\x9F\xA6\x89 \xC3\xA9 \xE6\xBC\xA2\xE5\xAD\x97 " + woman +
+                             joiner + woman + joiner + girl +
+                             " \xF0\x90\x90\xB7\xF0\x93\x82\x80 end";
+    const auto ids = tokenizer.Encode(text, kPlain).value();
+    Detokenizer detokenizer(tokenizer, kWhole);
+    std::string joined;
+    size_t num_held = 0;
+    size_t pushed = 0;
+    for (const TokenId id : ids) {
+      const std::string piece = detokenizer.Push(id);
+      pushed += tokenizer.Piece(id).size();
+      joined += piece;
+      EXPECT_TRUE(IsValidUtf8(piece));
+      EXPECT_EQ(piece.find("\xEF\xBF\xBD"), std::string::npos);
+      EXPECT_LE(pushed - joined.size(), 3u);
+      num_held += piece.empty() ? 1 : 0;
+    }
+    EXPECT_EQ(detokenizer.Finish(), "");
+    EXPECT_EQ(joined, text);
+    EXPECT_GE(num_held, 3u) << "the text should have characters spread over ids";
+  }
+}
+
+// Case T-04 on a real vocabulary without a space prefix; the ids are in the .jsonl (special-*).
+TEST(SpacePrefix, SpecialTokensDoNotChangeTheWordBehindThem) {
+  BATON_CACHED_FILE_OR_SKIP(path, std::string(kGemma) + ".gguf");
+  const Tokenizer tokenizer = Load(path);
+  const auto word = tokenizer.Encode("word", kParse).value();
+  ASSERT_EQ(word.size(), 1u);
+  EXPECT_THAT(tokenizer.Encode("<pad>word<eos>", kParse).value(), ElementsAre(0, word[0], 1));
+  for (const char* text :
+       {"<pad>word<eos>", "<start_of_turn>user", "word", " word", "a<eos>b", "a<eos> b"}) {
+    EXPECT_EQ(tokenizer.Decode(tokenizer.Encode(text, kParse).value(), kWhole).value(), text);
+  }
+}
 
 TEST(EndTokens, AreThoseOfBothModels) {
   BATON_CACHED_FILE_OR_SKIP(smol_path, std::string(kSmol) + ".gguf");
