@@ -58,6 +58,12 @@ Interrupt::~Interrupt() {
   }
 }
 
+void Interrupt::Request() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  requested_ = true;
+  SignalFd(wake_fd_);
+}
+
 void Interrupt::Clear() {
   std::lock_guard<std::mutex> lock(mutex_);
   requested_ = false;

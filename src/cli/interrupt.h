@@ -35,6 +35,9 @@ class Interrupt {
   // A descriptor that is readable while `requested` is true, for poll.
   int wake_fd() const { return wake_fd_; }
 
+  // Notes an interrupt on behalf of the program itself: what runs is to stop. Threads: any.
+  void Request();
+
   // Forgets a noted interrupt.
   void Clear();
 

@@ -1,0 +1,36 @@
+#include "cli/answer_stream.h"
+
+namespace baton {
+
+AnswerStream::AnswerStream(Console& console, bool show_text)
+    : console_(console),
+      show_text_(show_text),
+      progress_(console.status, console.clock,
+                {.what = "Reading the prompt",
+                 .unit = ProgressUnit::kTokens,
+                 .columns = console.columns}) {}
+
+void AnswerStream::OnPrefill(int64_t done_tokens, int64_t total_tokens) {
+  progress_.Update(done_tokens, total_tokens);
+}
+
+void AnswerStream::OnToken(const SampledToken&) {
+  progress_.Clear();
+}
+
+void AnswerStream::OnText(std::string_view text) {
+  progress_.Clear();
+  if (!show_text_ || text.empty() || !written_) return;
+  written_ = console_.out.Write(text);
+  line_is_open_ = !text.ends_with('\n');
+  if (!written_) console_.interrupt.Request();
+}
+
+Result<> AnswerStream::Finish() {
+  progress_.Clear();
+  if (line_is_open_ && written_) written_ = console_.out.Write("\n");
+  line_is_open_ = false;
+  return written_;
+}
+
+}  // namespace baton

@@ -1,0 +1,267 @@
+#include "cli/chat_command.h"
+
+#include <fmt/format.h>
+
+#include "cli/answer_stream.h"
+#include "cli/chat_input.h"
+#include "cli/chat_prompt.h"
+#include "cli/conversation.h"
+#include "cli/conversation_file.h"
+#include "cli/figures.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/near_match.h"
+#include "cli/open_model.h"
+#include "cli/prompt_text.h"
+#include "cli/sampling_options.h"
+
+namespace baton {
+namespace {
+
+constexpr std::string_view kChatHelp =
+    "/help         this list\n"
+    "/reset        forget the conversation\n"
+    "/save FILE    write the conversation as JSON\n"
+    "/load FILE    go on with a saved conversation\n"
+    "/exit         leave (so does Ctrl-D)\n"
+    "A line that ends in \\ goes on in the next; \"\"\" opens and closes a message of many\n"
+    "lines. Ctrl-C stops an answer, or drops what is half typed.\n";
+
+// One chat, from the opened model to the last line of input.
+class ChatSession {
+ public:
+  struct Options {
+    GenerationRequest request;  // all but the prompt
+    std::optional<std::string> system;
+    std::string document;  // put in front of the first message; may be empty
+    bool quiet = false;
+  };
+
+  ChatSession(LoadedModel& model, Generator& generator, Console& console, Options options)
+      : model_(model),
+        generator_(generator),
+        console_(console),
+        options_(std::move(options)),
+        conversation_(options_.system),
+        document_(options_.document) {}
+
+  // Errors: what ends the chat: input or output that broke, Ctrl-C where nobody types.
+  Result<> Run() {
+    const InterruptScope scope(console_.interrupt);
+    while (true) {
+      const Result<ChatEntry> entry =
+          ReadChatEntry(console_.in, console_.interactive ? &console_.out : nullptr);
+      if (!entry) return Forward(entry);
+      switch (entry->kind) {
+        case ChatEntry::Kind::kEnd:
+          if (console_.interactive) return console_.out.Write("\n");
+          return {};
+        case ChatEntry::Kind::kInterrupted:
+          console_.interrupt.Clear();
+          if (!console_.interactive) return Fail(ErrorCode::kCancelled, "stopped by Ctrl-C");
+          Tell("\n(/exit or Ctrl-D leaves)\n");
+          break;
+        case ChatEntry::Kind::kCommand:
+          if (entry->name == "exit" || entry->name == "quit") return {};
+          Obey(*entry);
+          break;
+        case ChatEntry::Kind::kMessage: {
+          const Result<> answered = Answer(entry->text);
+          if (!answered) return answered;
+          break;
+        }
+      }
+    }
+  }
+
+ private:
+  // Everything that is not an answer goes to standard error, where it cannot mix with answers.
+  void Tell(std::string_view text) { (void)console_.err.Write(text); }
+  void Complain(const std::string& message) { Tell(fmt::format("baton chat: {}\n", message)); }
+
+  void Obey(const ChatEntry& entry) {
+    if (entry.name == "help") {
+      Tell(kChatHelp);
+    } else if (entry.name == "reset") {
+      conversation_.Reset();
+      document_ = options_.document;
+      Tell("The conversation is forgotten.\n");
+    } else if (entry.name == "save" || entry.name == "load") {
+      if (entry.argument.empty()) {
+        Complain(fmt::format("/{} needs the name of a file", entry.name));
+      } else if (entry.name == "save") {
+        Save(entry.argument);
+      } else {
+        Load(entry.argument);
+      }
+    } else {
+      const std::vector<std::string> names = {"help", "reset", "save", "load", "exit"};
+      Complain(
+          fmt::format("no command '/{}'{} /help lists them; a blank in front makes it a "
+                      "message",
+                      entry.name,
+                      DidYouMean(entry.name, names).empty() ? std::string(";")
+                                                            : DidYouMean(entry.name, names)));
+    }
+  }
+
+  void Save(const std::string& path) {
+    const Result<> saved = SaveConversation(path, conversation_.messages());
+    if (!saved) {
+      Complain(saved.error().message);
+      return;
+    }
+    Tell(fmt::format("Saved {} messages to '{}'.\n", conversation_.messages().size(), path));
+  }
+
+  void Load(const std::string& path) {
+    Result<std::vector<ConversationMessage>> messages = LoadConversation(path);
+    if (!messages) {
+      Complain(messages.error().message);
+      return;
+    }
+    conversation_.Replace(std::move(*messages));
+    document_.clear();
+    Tell(fmt::format("Loaded {} messages.\n", conversation_.messages().size()));
+  }
+
+  // One turn. A message that cannot be answered is told and dropped; the chat goes on.
+  // Errors: output that broke.
+  Result<> Answer(std::string message) {
+    Result<std::string> text = RequireUtf8(std::move(message), "the message");
+    if (!text) {
+      Complain(text.error().message);
+      return {};
+    }
+    const bool with_document = !document_.empty();
+    conversation_.AddUser(with_document ? document_ + "\n\n" + *text : std::move(*text));
+    AnswerStream stream(console_, /*show_text=*/true);
+    const Result<GenerationResult> result = Generate(stream);
+    const Result<> written = stream.Finish();
+    console_.interrupt.Clear();
+    if (!written) return written;
+    if (!result) {
+      conversation_.DropLast();
+      Complain(result.error().message);
+      return {};
+    }
+    if (!options_.quiet) Tell(FiguresLine(*result));
+    if (result->stop_reason == StopReason::kCancelled && result->tokens.empty()) {
+      conversation_.DropLast();
+      return {};
+    }
+    document_.clear();
+    std::vector<TokenId> ids;
+    ids.reserve(result->tokens.size());
+    for (const SampledToken& token : result->tokens) ids.push_back(token.id);
+    conversation_.AddAnswer(result->text, ids, *model_.tokenizer);
+    return {};
+  }
+
+  Result<GenerationResult> Generate(AnswerStream& stream) {
+    const Result<std::string> rendered = RenderChat(model_, conversation_.messages());
+    if (!rendered) return Forward(rendered);
+    Result<std::vector<TokenId>> prompt = conversation_.Encode(*rendered, *model_.tokenizer);
+    if (!prompt) return Forward(prompt);
+    GenerationRequest request = options_.request;
+    request.prompt = std::move(*prompt);
+    return generator_.Generate(request, stream, console_.interrupt.requested());
+  }
+
+  LoadedModel& model_;
+  Generator& generator_;
+  Console& console_;
+  const Options options_;
+  Conversation conversation_;
+  std::string document_;
+};
+
+class ChatCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "chat",
+            .summary = "talk in the terminal",
+            .usages = {"MODEL [-f FILE]... [--system TEXT] [OPTION]..."},
+            .description =
+                {"Reads messages line by line and answers each. The conversation stays in the "
+                 "cache, so a turn reads only what is new; the figures after each answer show "
+                 "how much was cached. Files given with -f stand in front of the first message.",
+                 "A line that ends in \\ goes on in the next; \"\"\" opens and closes a message "
+                 "of many lines. /help, /reset, /save FILE, /load FILE and /exit are commands; a "
+                 "blank in front makes them a message. Ctrl-C stops the answer, not the program, "
+                 "and at the prompt drops what is half typed; Ctrl-D leaves. A terminal passes on "
+                 "at most 4,095 bytes of a line: longer texts belong in a file.",
+                 "Without a terminal, messages are read from standard input until its end, and "
+                 "the answers go to standard output."},
+            .examples = {"baton chat model.gguf -f notes.txt --system 'Answer briefly.'"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Conversation");
+    options.Texts({.names = "-f,--file",
+                   .value = "FILE",
+                   .help = "A text (UTF-8) in front of the first message; may be repeated"},
+                  &files_);
+    options.Text({.names = "--system", .value = "TEXT", .help = "A system message"}, &system_);
+    options.Text({.names = "--chat-template",
+                  .value = "NAME|FILE",
+                  .help = "Use this template instead of the model's own: a built-in one, or a "
+                          "file (a value with a dot or a slash)"},
+                 &chat_template_);
+    options.Flag({.names = "-q,--quiet", .value = "", .help = "Print no figures"}, &quiet_);
+    sampling_.Declare(options);
+    compute_.Declare(options);
+  }
+
+  Result<> Check() override {
+    const Result<> model = model_.Check();
+    if (!model) return model;
+    for (const std::string& file : files_) {
+      if (file != "-") continue;
+      return Fail(ErrorCode::kInvalid, "-f takes a file here; standard input holds the messages");
+    }
+    const Result<> sampling = sampling_.Check();
+    if (!sampling) return sampling;
+    return compute_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    ChatSession::Options options;
+    if (!files_.empty()) {
+      Result<std::string> document =
+          ReadPrompt({.files = files_, .question = std::nullopt}, console.in);
+      if (!document) return Forward(document);
+      options.document = std::move(*document);
+    }
+    sampling_.Apply(options.request);
+    options.system = system_;
+    options.quiet = quiet_;
+    LoadOptions load = compute_.ToLoadOptions(model_.path());
+    const Result<> chosen = SetChatTemplate(chat_template_, console, load);
+    if (!chosen) return chosen;
+    Result<LoadedModel> model = OpenModel(load, console);
+    if (!model) return Forward(model);
+    Result<Generator> generator = Generator::Make(*model, compute_.ToGeneratorOptions());
+    if (!generator) return Forward(generator);
+    if (console.interactive) (void)console.err.Write("/help lists the commands; /exit leaves.\n");
+    return ChatSession(*model, *generator, console, std::move(options)).Run();
+  }
+
+ private:
+  ModelArgument model_;
+  ComputeOptions compute_;
+  SamplingOptions sampling_;
+  std::vector<std::string> files_;
+  std::optional<std::string> system_;
+  std::optional<std::string> chat_template_;
+  bool quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeChatCommand() {
+  return std::make_unique<ChatCommand>();
+}
+
+}  // namespace baton

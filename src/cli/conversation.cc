@@ -1,0 +1,72 @@
+#include "cli/conversation.h"
+
+#include <utility>
+
+namespace baton {
+
+Conversation::Conversation(std::optional<std::string> system) : system_(std::move(system)) {
+  Reset();
+}
+
+void Conversation::AddUser(std::string text) {
+  messages_.push_back({.role = "user", .content = std::move(text)});
+}
+
+Result<std::vector<TokenId>> Conversation::Encode(const std::string& rendered,
+                                                  const Tokenizer& tokenizer) {
+  if (!rendered_.empty() && rendered.starts_with(rendered_)) {
+    const Result<std::vector<TokenId>> rest =
+        tokenizer.Encode(std::string_view(rendered).substr(rendered_.size()),
+                         {.add_special = false, .parse_special = true});
+    // Only a special token is sure to be a border between tokens.
+    if (rest && !rest->empty() && tokenizer.IsControl(rest->front())) {
+      rendered_ = rendered;
+      ids_.insert(ids_.end(), rest->begin(), rest->end());
+      return ids_;
+    }
+  }
+  Result<std::vector<TokenId>> ids =
+      tokenizer.Encode(rendered, {.add_special = true, .parse_special = true});
+  if (!ids) return ids;
+  // An end token that the vocabulary adds would close the conversation before the answer.
+  if (tokenizer.adds_eos() && !ids->empty() && ids->back() == tokenizer.eos()) ids->pop_back();
+  rendered_ = rendered;
+  ids_ = *ids;
+  return ids;
+}
+
+void Conversation::AddAnswer(std::string text, const std::vector<TokenId>& ids,
+                             const Tokenizer& tokenizer) {
+  const Result<std::string> spelled =
+      tokenizer.Decode(ids, {.skip_special = false, .starts_text = false});
+  if (spelled && *spelled == text) {
+    rendered_ += text;
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+  } else {
+    // Cut at a stop string, or in the middle of a character.
+    rendered_.clear();
+    ids_.clear();
+  }
+  messages_.push_back({.role = "assistant", .content = std::move(text)});
+}
+
+void Conversation::DropLast() {
+  if (!messages_.empty()) messages_.pop_back();
+  rendered_.clear();
+  ids_.clear();
+}
+
+void Conversation::Reset() {
+  messages_.clear();
+  rendered_.clear();
+  ids_.clear();
+  if (system_.has_value()) messages_.push_back({.role = "system", .content = *system_});
+}
+
+void Conversation::Replace(std::vector<ConversationMessage> messages) {
+  messages_ = std::move(messages);
+  rendered_.clear();
+  ids_.clear();
+}
+
+}  // namespace baton

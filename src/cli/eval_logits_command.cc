@@ -1,0 +1,235 @@
+#include "cli/eval_logits_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "cli/log_sum_exp.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/number_text.h"
+#include "cli/open_model.h"
+#include "cli/progress.h"
+#include "cli/token_ids.h"
+#include "engine/generator.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kFlushBytes = size_t{1} << 16;
+
+// The n ids with the highest logits, best first, the lower id first among equals.
+// NaN counts as the lowest.
+std::vector<TokenId> TopIds(std::span<const float> logits, size_t n) {
+  const auto key = [&](TokenId id) {
+    const float logit = logits[static_cast<size_t>(id)];
+    return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+  };
+  std::vector<TokenId> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  n = std::min(n, ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n), ids.end(),
+                    [&](TokenId a, TokenId b) {
+                      const float key_a = key(a);
+                      const float key_b = key(b);
+                      return key_a != key_b ? key_a > key_b : a < b;
+                    });
+  ids.resize(n);
+  return ids;
+}
+
+class EvalLogitsCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "eval logits",
+            .summary = "logits at positions of a sequence of tokens",
+            .usages = {"MODEL --ids FILE [--positions all|LIST] [--top N] [--tokens LIST] "
+                       "[--json]"},
+            .description =
+                {"Runs the model over token ids, exactly those of the file with nothing added, "
+                 "and prints for each position what the model expects after it: the logarithm of "
+                 "the sum of exp of all logits, the highest logits with their log-probabilities, "
+                 "and the logits of chosen tokens. Numbers read back to the same binary32.",
+                 "The JSON object is {\"tokens\": [ids of --tokens], \"positions\": [{\"pos\": P, "
+                 "\"logsumexp\": X, \"top\": [[ID, LOGIT, LOGPROB], ...], \"token_logits\": "
+                 "[...]}]}, positions ascending; what is not finite is null."},
+            .examples = {"echo '[1, 9690, 198]' | baton eval logits model.gguf --ids - "
+                         "--positions 2 --top 5 --json"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Evaluation");
+    options.Text({.names = "--ids",
+                  .value = "FILE",
+                  .help = "Token ids: a JSON list, or numbers between blanks; - is standard "
+                          "input"},
+                 &ids_path_);
+    options.Text({.names = "--positions",
+                  .value = "LIST",
+                  .help = "all, or positions and ranges from 0: 0,5,10-20 (default: all)"},
+                 &positions_text_);
+    options.Integer(
+        {.names = "--top", .value = "N", .help = "Highest logits to print (default: 10)"},
+        {.min = 0, .max = ModelLimits::kMaxVocabulary}, &top_);
+    options.Text({.names = "--tokens",
+                  .value = "LIST",
+                  .help = "Ids whose logits to print, separated by commas"},
+                 &tokens_text_);
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    compute_.Declare(options);
+  }
+
+  Result<> Check() override {
+    const Result<> model = model_.Check();
+    if (!model) return model;
+    if (!ids_path_.has_value()) {
+      return Fail(ErrorCode::kInvalid, "name the file of token ids: --ids FILE");
+    }
+    if (tokens_text_.has_value()) {
+      Result<std::vector<TokenId>> ids = ParseTokenIds(*tokens_text_, "--tokens");
+      if (!ids) return Forward(ids);
+      token_ids_ = std::move(*ids);
+    }
+    return compute_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    const Result<std::string> text = ReadTextOrInput(*ids_path_, console.in);
+    if (!text) return Forward(text);
+    const Result<std::vector<TokenId>> ids = ParseTokenIds(*text, *ids_path_);
+    if (!ids) return Forward(ids);
+    if (ids->empty()) return Fail(ErrorCode::kInvalid, "the file of token ids is empty");
+    Result<std::vector<int64_t>> positions = ChoosePositions(static_cast<int64_t>(ids->size()));
+    if (!positions) return Forward(positions);
+    Result<LoadedModel> model = OpenModel(compute_.ToLoadOptions(model_.path()), console);
+    if (!model) return Forward(model);
+    const int64_t vocab_size = model->model->spec().vocab_size;
+    for (const TokenId id : token_ids_) {
+      if (id < vocab_size) continue;
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("--tokens names id {}; the vocabulary ends at {}", id, vocab_size - 1));
+    }
+    return Print(*ids, *positions, *model, console);
+  }
+
+ private:
+  Result<std::vector<int64_t>> ChoosePositions(int64_t num_tokens) const {
+    if (!positions_text_.has_value() || *positions_text_ == "all") {
+      std::vector<int64_t> all(static_cast<size_t>(num_tokens));
+      std::iota(all.begin(), all.end(), 0);
+      return all;
+    }
+    Result<std::vector<int64_t>> chosen = ParsePositions(
+        *positions_text_, {.end = num_tokens, .max_count = ModelLimits::kMaxContext});
+    if (!chosen) return Fail(chosen.error().code, "--positions: " + chosen.error().message);
+    std::sort(chosen->begin(), chosen->end());
+    chosen->erase(std::unique(chosen->begin(), chosen->end()), chosen->end());
+    return chosen;
+  }
+
+  Result<> Print(const std::vector<TokenId>& ids, const std::vector<int64_t>& positions,
+                 LoadedModel& model, Console& console) {
+    Result<Generator> generator = Generator::Make(model, compute_.ToGeneratorOptions());
+    if (!generator) return Forward(generator);
+    std::string text =
+        json_ ? fmt::format("{{\"tokens\": {}, \"positions\": [", TokensJson()) : std::string();
+    Progress progress(
+        console.status, console.clock,
+        {.what = "Evaluating", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    Result<> written;
+    std::vector<double> partials;
+    bool first = true;
+    const InterruptScope scope(console.interrupt);
+    const Result<> done = generator->Logits(
+        ids, positions,
+        [&](int64_t position, std::span<const float> logits) {
+          if (!written) return;
+          progress.Update(position + 1, static_cast<int64_t>(ids.size()));
+          if (json_ && !first) text += ", ";
+          first = false;
+          const double log_sum = LogSumExp(logits, *model.pool, partials);
+          text += json_ ? PositionJson(position, logits, log_sum)
+                        : PositionText(position, logits, log_sum);
+          if (text.size() < kFlushBytes) return;
+          progress.Clear();
+          written = console.out.Write(std::exchange(text, std::string()));
+          if (!written) console.interrupt.Request();
+        },
+        console.interrupt.requested());
+    progress.Clear();
+    if (!written) return written;
+    if (!done) return done;
+    if (console.interrupt.requested()) return Fail(ErrorCode::kCancelled, "stopped");
+    if (json_) text += "]}\n";
+    return console.out.Write(text);
+  }
+
+  std::string TokensJson() const {
+    std::string text = "[";
+    for (const TokenId id : token_ids_) text += fmt::format("{}{}", text == "[" ? "" : ", ", id);
+    return text + "]";
+  }
+
+  std::string PositionJson(int64_t position, std::span<const float> logits, double log_sum) const {
+    std::string text = fmt::format("{{\"pos\": {}, \"logsumexp\": {}, \"top\": [", position,
+                                   FloatJson(static_cast<float>(log_sum)));
+    bool first = true;
+    for (const TokenId id : TopIds(logits, static_cast<size_t>(top_.value_or(kDefaultTop)))) {
+      const float logit = logits[static_cast<size_t>(id)];
+      const double logprob = static_cast<double>(logit) - log_sum;
+      text += fmt::format("{}[{}, {}, {}]", first ? "" : ", ", id, FloatJson(logit),
+                          FloatJson(static_cast<float>(logprob)));
+      first = false;
+    }
+    text += "], \"token_logits\": [";
+    first = true;
+    for (const TokenId id : token_ids_) {
+      text += fmt::format("{}{}", first ? "" : ", ", FloatJson(logits[static_cast<size_t>(id)]));
+      first = false;
+    }
+    return text + "]}";
+  }
+
+  std::string PositionText(int64_t position, std::span<const float> logits, double log_sum) const {
+    std::string text = fmt::format("position {}  logsumexp {}\n", position,
+                                   FloatJson(static_cast<float>(log_sum)));
+    for (const TokenId id : TopIds(logits, static_cast<size_t>(top_.value_or(kDefaultTop)))) {
+      const float logit = logits[static_cast<size_t>(id)];
+      const double logprob = static_cast<double>(logit) - log_sum;
+      text += fmt::format("  top {:>7}  logit {}  logprob {}\n", id, FloatJson(logit),
+                          FloatJson(static_cast<float>(logprob)));
+    }
+    for (const TokenId id : token_ids_) {
+      text +=
+          fmt::format("  token {:>5}  logit {}\n", id, FloatJson(logits[static_cast<size_t>(id)]));
+    }
+    return text;
+  }
+
+  static constexpr int64_t kDefaultTop = 10;
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  std::optional<std::string> ids_path_;
+  std::optional<std::string> positions_text_;
+  std::optional<int64_t> top_;
+  std::optional<std::string> tokens_text_;
+  std::vector<TokenId> token_ids_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeEvalLogitsCommand() {
+  return std::make_unique<EvalLogitsCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,138 @@
+#include "cli/eval_perplexity_command.h"
+
+#include <fmt/format.h>
+
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/number_text.h"
+#include "cli/open_model.h"
+#include "cli/perplexity.h"
+#include "cli/progress.h"
+
+namespace baton {
+namespace {
+
+std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window) {
+  std::string windows;
+  for (const double nll : figures.window_nll) {
+    windows += (windows.empty() ? "" : ", ") + DoubleJson(nll);
+  }
+  return fmt::format(
+      "{{\"perplexity\": {}, \"nll_sum\": {}, \"count\": {}, \"window\": {}, \"windows\": {}, "
+      "\"window_nll\": [{}], \"second_half\": {{\"perplexity\": {}, \"nll_sum\": {}, \"count\": "
+      "{}}}}}\n",
+      DoubleJson(figures.perplexity()), DoubleJson(figures.nll_sum), figures.count, window,
+      figures.window_nll.size(), windows, DoubleJson(figures.second_half_perplexity()),
+      DoubleJson(figures.second_half_nll_sum), figures.second_half_count);
+}
+
+std::string FiguresAsText(const PerplexityFigures& figures, int64_t window) {
+  return fmt::format(
+      "perplexity   {:.6f}  ({} targets in {} windows of {} tokens)\nsecond half  {:.6f}  ({} "
+      "targets)\n",
+      figures.perplexity(), CountText(figures.count), figures.window_nll.size(), window,
+      figures.second_half_perplexity(), CountText(figures.second_half_count));
+}
+
+class EvalPerplexityCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "eval perplexity",
+            .summary = "perplexity of a text",
+            .usages = {"MODEL --text FILE [--window N] [--windows N] [--json]"},
+            .description =
+                {"Encodes the whole text at once, special tokens and BOS left out, and cuts it "
+                 "into windows that do not overlap. Each window starts with an empty cache, and "
+                 "with BOS in the place of one token if the vocabulary adds it. Every token of a "
+                 "window but the first counts; a last window that is not whole does not. Prints "
+                 "exp(sum of -ln p / count), also for the second halves of the windows alone."},
+            .examples = {"baton eval perplexity model.gguf --text book.txt --window 2048"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Evaluation");
+    options.Text({.names = "--text", .value = "FILE", .help = "The text; - is standard input"},
+                 &text_path_);
+    options.Integer(
+        {.names = "--window", .value = "N", .help = "Tokens of a window (default: 2048)"},
+        {.min = 2, .max = ModelLimits::kMaxContext}, &window_);
+    options.Integer({.names = "--windows",
+                     .value = "N",
+                     .help = "Measure the first N windows only (default: all)"},
+                    {.min = 1, .max = ModelLimits::kMaxContext}, &max_windows_);
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    compute_.Declare(options);
+  }
+
+  Result<> Check() override {
+    const Result<> model = model_.Check();
+    if (!model) return model;
+    if (!text_path_.has_value()) return Fail(ErrorCode::kInvalid, "name the text: --text FILE");
+    return compute_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    Result<std::string> text = ReadTextOrInput(*text_path_, console.in);
+    if (!text) return Forward(text);
+    text = RequireUtf8(std::move(*text), *text_path_);
+    if (!text) return Forward(text);
+    Result<LoadedModel> model = OpenModel(compute_.ToLoadOptions(model_.path()), console);
+    if (!model) return Forward(model);
+    const Tokenizer& tokenizer = *model->tokenizer;
+    const Result<std::vector<TokenId>> tokens =
+        tokenizer.Encode(*text, {.add_special = false, .parse_special = false});
+    if (!tokens) return Forward(tokens);
+    const int64_t window = window_.value_or(kDefaultWindow);
+    const bool has_bos = tokenizer.adds_bos() && tokenizer.bos() != kNoToken;
+    std::vector<std::vector<TokenId>> windows = CutWindows(
+        *tokens, has_bos ? std::optional<TokenId>(tokenizer.bos()) : std::nullopt, window);
+    if (windows.empty()) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("the text has {} tokens, too few for one window of {}; choose a "
+                              "smaller --window",
+                              tokens->size(), window));
+    }
+    if (max_windows_.has_value() && *max_windows_ < static_cast<int64_t>(windows.size())) {
+      windows.resize(static_cast<size_t>(*max_windows_));
+    }
+    return Measure(windows, *model, console);
+  }
+
+ private:
+  static constexpr int64_t kDefaultWindow = 2048;
+
+  Result<> Measure(const std::vector<std::vector<TokenId>>& windows, LoadedModel& model,
+                   Console& console) {
+    Result<Generator> generator = Generator::Make(model, compute_.ToGeneratorOptions());
+    if (!generator) return Forward(generator);
+    Progress progress(
+        console.status, console.clock,
+        {.what = "Evaluating", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    const InterruptScope scope(console.interrupt);
+    const Result<PerplexityFigures> figures = MeasurePerplexity(
+        windows, model, *generator,
+        [&](int64_t done, int64_t total) { progress.Update(done, total); },
+        console.interrupt.requested());
+    progress.Clear();
+    if (!figures) return Forward(figures);
+    const int64_t window = static_cast<int64_t>(windows.front().size());
+    return console.out.Write(json_ ? FiguresAsJson(*figures, window)
+                                   : FiguresAsText(*figures, window));
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  std::optional<std::string> text_path_;
+  std::optional<int64_t> window_;
+  std::optional<int64_t> max_windows_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeEvalPerplexityCommand() {
+  return std::make_unique<EvalPerplexityCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,49 @@
+#include "cli/open_model.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/printable.h"
+#include "cli/progress.h"
+
+namespace baton {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;
+
+}  // namespace
+
+Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
+  Progress progress(console.status, console.clock,
+                    {.what = "Loading", .unit = ProgressUnit::kBytes, .columns = console.columns});
+  Result<LoadedModel> model =
+      LoadModel(options, [&progress](uint64_t done_bytes, uint64_t total_bytes) {
+        progress.Update(static_cast<int64_t>(done_bytes), static_cast<int64_t>(total_bytes));
+      });
+  progress.Clear();
+  if (model && !model->model->unused_tensors().empty()) {
+    const std::vector<std::string>& names = model->model->unused_tensors();
+    // A note that cannot be written stops nothing.
+    (void)console.err.Write(
+        fmt::format("baton: note: {} of the file's tensors are not used, the first is '{}'\n",
+                    names.size(), Printable(names.front(), kMaxNameBytes)));
+  }
+  return model;
+}
+
+Result<> SetChatTemplate(const std::optional<std::string>& value, Console& console,
+                         LoadOptions& options) {
+  if (!value.has_value()) return {};
+  if (value->find_first_of("./") == std::string::npos) {
+    options.chat_template_name = *value;
+    return {};
+  }
+  Result<std::string> text = ReadTextOrInput(*value, console.in);
+  if (!text) return Forward(text);
+  options.chat_template_text = std::move(*text);
+  return {};
+}
+
+}  // namespace baton

@@ -1,0 +1,184 @@
+#include "cli/run_command.h"
+
+#include <fmt/format.h>
+
+#include "cli/answer_json.h"
+#include "cli/answer_stream.h"
+#include "cli/chat_prompt.h"
+#include "cli/conversation.h"
+#include "cli/figures.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/open_model.h"
+#include "cli/prompt_text.h"
+#include "cli/sampling_options.h"
+
+namespace baton {
+namespace {
+
+// More would print a page for each token.
+constexpr int64_t kMaxTopLogprobs = 100;
+
+class RunCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "run",
+            .summary = "answer once",
+            .usages = {"MODEL [-f FILE]... [-p TEXT] [--system TEXT] [OPTION]...",
+                       "MODEL - [OPTION]... < TEXT"},
+            .description =
+                {"Reads a text, asks the model, and writes the answer to standard output while "
+                 "it is made. Figures of both phases go to standard error.",
+                 "The files come first, in the order given, then standard input if - is among "
+                 "the arguments, then the text of -p; an empty line separates them. Together "
+                 "they are one user message for the model's chat template. The file, input or "
+                 "-p text that stands alone is used as it is.",
+                 "The answer is a function of model, prompt, precision and sampling options; "
+                 "the seed is 0 unless --seed says otherwise. With --temp 0 it is the most "
+                 "probable one, token by token."},
+            .examples = {"baton run model.gguf -f report.txt -p 'What were the costs?' --temp 0",
+                         "git diff | baton run model.gguf - -p 'Review this change.'"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/true);
+    options.Group("Prompt");
+    options.Texts({.names = "-f,--file",
+                   .value = "FILE",
+                   .help = "A text (UTF-8) to put in front; - is standard input; may be "
+                           "repeated"},
+                  &files_);
+    options.Text({.names = "-p,--prompt",
+                  .value = "TEXT",
+                  .help = "The question; - reads it from standard input"},
+                 &question_);
+    options.Text({.names = "--system", .value = "TEXT", .help = "A system message"}, &system_);
+    options.Text({.names = "--chat-template",
+                  .value = "NAME|FILE",
+                  .help = "Use this template instead of the model's own: a built-in one, or a "
+                          "file (a value with a dot or a slash)"},
+                 &chat_template_);
+    options.Flag({.names = "--raw",
+                  .value = "",
+                  .help = "No chat template: the model goes on from the text as it is"},
+                 &raw_);
+    options.Flag({.names = "--no-special",
+                  .value = "",
+                  .help = "With --raw: names of special tokens are ordinary text"},
+                 &no_special_);
+    options.Flag(
+        {.names = "--no-bos", .value = "", .help = "With --raw: add no token at the start"},
+        &no_bos_);
+    sampling_.Declare(options);
+    options.Group("Output");
+    options.Flag({.names = "--json",
+                  .value = "",
+                  .help = "Print one JSON object at the end: text, tokens, figures, policy"},
+                 &json_);
+    options.Integer({.names = "--logprobs",
+                     .value = "N",
+                     .help = "With --json: log-probabilities of each token and of the N best, of "
+                             "the model's own distribution and of the one drawn from"},
+                    {.min = 0, .max = kMaxTopLogprobs}, &logprobs_);
+    options.Flag({.names = "-q,--quiet", .value = "", .help = "Print no figures"}, &quiet_);
+    compute_.Declare(options);
+  }
+
+  Result<> Check() override {
+    const Result<> model = model_.Check();
+    if (!model) return model;
+    const bool any = !files_.empty() || question_.has_value() || model_.has_dash();
+    if (!any) {
+      return Fail(ErrorCode::kInvalid,
+                  "nothing to answer: ask with -p, give a text with -f, or - for standard input");
+    }
+    if (raw_ && (system_.has_value() || chat_template_.has_value())) {
+      return Fail(ErrorCode::kInvalid,
+                  "--raw leaves out the chat template, so --system and --chat-template cannot be "
+                  "used with it");
+    }
+    if (!raw_ && (no_special_ || no_bos_)) {
+      return Fail(ErrorCode::kInvalid, "--no-special and --no-bos go with --raw only");
+    }
+    if (logprobs_.has_value() && !json_) {
+      return Fail(ErrorCode::kInvalid, "--logprobs goes with --json only");
+    }
+    const Result<> sampling = sampling_.Check();
+    if (!sampling) return sampling;
+    return compute_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    std::vector<std::string> files = files_;
+    if (model_.has_dash()) files.emplace_back("-");
+    const Result<std::string> text =
+        ReadPrompt({.files = files, .question = question_}, console.in);
+    if (!text) return Forward(text);
+    LoadOptions load = compute_.ToLoadOptions(model_.path());
+    const Result<> chosen = SetChatTemplate(chat_template_, console, load);
+    if (!chosen) return chosen;
+    Result<LoadedModel> model = OpenModel(load, console);
+    if (!model) return Forward(model);
+    GenerationRequest request;
+    sampling_.Apply(request);
+    request.sampling.num_top_logprobs = logprobs_;
+    Result<std::vector<TokenId>> prompt = Encode(*text, *model);
+    if (!prompt) return Forward(prompt);
+    request.prompt = std::move(*prompt);
+    return Answer(request, *model, console);
+  }
+
+ private:
+  Result<std::vector<TokenId>> Encode(const std::string& text, const LoadedModel& model) const {
+    if (raw_) {
+      return model.tokenizer->Encode(text,
+                                     {.add_special = !no_bos_, .parse_special = !no_special_});
+    }
+    Conversation conversation(system_);
+    conversation.AddUser(text);
+    const Result<std::string> rendered = RenderChat(model, conversation.messages());
+    if (!rendered) return Forward(rendered);
+    return conversation.Encode(*rendered, *model.tokenizer);
+  }
+
+  Result<> Answer(const GenerationRequest& request, LoadedModel& model, Console& console) const {
+    Result<Generator> generator = Generator::Make(model, compute_.ToGeneratorOptions());
+    if (!generator) return Forward(generator);
+    AnswerStream stream(console, /*show_text=*/!json_);
+    const InterruptScope scope(console.interrupt);
+    const Result<GenerationResult> result =
+        generator->Generate(request, stream, console.interrupt.requested());
+    Result<> written = stream.Finish();
+    if (!result) return Forward(result);
+    if (written && json_) written = console.out.Write(AnswerJson(request, *result, model));
+    if (!written) return written;
+    // What cannot be told on standard error is no reason to fail.
+    if (!quiet_ && !json_) (void)console.err.Write("\n" + FiguresText(*result));
+    if (result->stop_reason == StopReason::kCancelled) {
+      return Fail(ErrorCode::kCancelled, "stopped by Ctrl-C");
+    }
+    return {};
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  SamplingOptions sampling_;
+  std::vector<std::string> files_;
+  std::optional<std::string> question_;
+  std::optional<std::string> system_;
+  std::optional<std::string> chat_template_;
+  std::optional<int64_t> logprobs_;
+  bool raw_ = false;
+  bool no_special_ = false;
+  bool no_bos_ = false;
+  bool json_ = false;
+  bool quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRunCommand() {
+  return std::make_unique<RunCommand>();
+}
+
+}  // namespace baton

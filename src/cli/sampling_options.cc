@@ -1,0 +1,137 @@
+#include "cli/sampling_options.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "model/model_spec.h"
+#include "sample/sampling_params.h"
+
+namespace baton {
+
+void SamplingOptions::Declare(OptionSet& options) {
+  using Defaults = SamplingDefaults;
+  options.Group("Choice of tokens");
+  options.Real({.names = "--temp",
+                .value = "X",
+                .help = fmt::format("Temperature; 0 always takes the most probable token "
+                                    "(default: {})",
+                                    Defaults::kTemperature)},
+               {.min = 0, .max = SamplingParams::kMaxTemperature}, &temperature_);
+  options.Integer({.names = "--top-k",
+                   .value = "N",
+                   .help = fmt::format("Draw from the N most probable tokens; 0: from all "
+                                       "(default: {})",
+                                       Defaults::kTopK)},
+                  {.min = 0, .max = 1'000'000'000}, &top_k_);
+  options.Real({.names = "--top-p",
+                .value = "X",
+                .help = fmt::format("Draw from the fewest tokens that have this share of the "
+                                    "probability; 1: from all (default: {})",
+                                    Defaults::kTopP)},
+               {.min = 0, .max = 1}, &top_p_);
+  options.Real({.names = "--min-p",
+                .value = "X",
+                .help = fmt::format("Draw from tokens at least X times as probable as the best; "
+                                    "0: from all (default: {})",
+                                    Defaults::kMinP)},
+               {.min = 0, .max = 1}, &min_p_);
+  options.Integer({.names = "--seed",
+                   .value = "N",
+                   .help = "Seed of the draws; the same seed gives the same answer (default: 0)"},
+                  {.min = 0, .max = std::numeric_limits<int64_t>::max()}, &seed_);
+  options.Real({.names = "--repeat-penalty",
+                .value = "X",
+                .help = "Divide the logits of tokens seen before by X (default: 1, none)"},
+               {.min = 0.01, .max = SamplingParams::kMaxRepetitionPenalty}, &repeat_penalty_);
+  options.Real(
+      {.names = "--frequency-penalty",
+       .value = "X",
+       .help = "Lower a logit by X for each time its token was generated (default: 0)"},
+      {.min = -SamplingParams::kMaxAdditivePenalty, .max = SamplingParams::kMaxAdditivePenalty},
+      &frequency_penalty_);
+  options.Real(
+      {.names = "--presence-penalty",
+       .value = "X",
+       .help = "Lower the logits of generated tokens by X once (default: 0)"},
+      {.min = -SamplingParams::kMaxAdditivePenalty, .max = SamplingParams::kMaxAdditivePenalty},
+      &presence_penalty_);
+  options.Integer({.names = "--repeat-last-n",
+                   .value = "N",
+                   .help = "Tokens that the penalties look back at (default: all)"},
+                  {.min = 1, .max = ModelLimits::kMaxContext}, &repeat_last_n_);
+  options.Texts({.names = "--logit-bias",
+                 .value = "ID=X",
+                 .help = "Add X (from -100, a ban, to 100) to the logit of a token; may be "
+                         "repeated"},
+                &bias_texts_);
+  options.Group("End of the answer");
+  options.Integer({.names = "-n,--max-tokens",
+                   .value = "N",
+                   .help = "Tokens to generate at most (default: until the model ends its answer "
+                           "or the context is full)"},
+                  {.min = 0, .max = ModelLimits::kMaxContext}, &max_tokens_);
+  options.Texts({.names = "--stop",
+                 .value = "TEXT",
+                 .help = "End before this text, which is not printed; may be repeated"},
+                &stops_);
+  options.Flag(
+      {.names = "--ignore-eos", .value = "", .help = "Go on through the model's end tokens"},
+      &ignore_end_);
+}
+
+Result<> SamplingOptions::Check() {
+  for (const std::string& text : bias_texts_) {
+    const Result<> added = AddBias(text);
+    if (!added) return added;
+  }
+  for (const std::string& stop : stops_) {
+    if (stop.empty()) return Fail(ErrorCode::kInvalid, "--stop takes a text, not an empty one");
+  }
+  return {};
+}
+
+Result<> SamplingOptions::AddBias(const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::optional<int64_t> id =
+      ParseInteger(std::string_view(text).substr(0, equals),
+                   {.min = 0, .max = std::numeric_limits<TokenId>::max()});
+  std::optional<double> bias;
+  if (equals != std::string::npos) {
+    bias = ParseReal(std::string_view(text).substr(equals + 1),
+                     {.min = -SamplingParams::kMaxBias, .max = SamplingParams::kMaxBias});
+  }
+  if (!id.has_value() || !bias.has_value()) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("--logit-bias takes a token id, '=' and a number from {} to {}, not "
+                            "'{}'",
+                            -SamplingParams::kMaxBias, SamplingParams::kMaxBias, text));
+  }
+  const TokenId token = static_cast<TokenId>(*id);
+  for (LogitBias& given : biases_) {
+    if (given.token != token) continue;
+    given.bias = *bias;
+    return {};
+  }
+  biases_.push_back({.token = token, .bias = *bias});
+  return {};
+}
+
+void SamplingOptions::Apply(GenerationRequest& request) const {
+  SamplingParams& sampling = request.sampling;
+  sampling.temperature = temperature_.value_or(SamplingDefaults::kTemperature);
+  sampling.top_k = top_k_.value_or(SamplingDefaults::kTopK);
+  sampling.top_p = top_p_.value_or(SamplingDefaults::kTopP);
+  sampling.min_p = min_p_.value_or(SamplingDefaults::kMinP);
+  sampling.repetition_penalty = repeat_penalty_.value_or(1.0);
+  sampling.frequency_penalty = frequency_penalty_.value_or(0.0);
+  sampling.presence_penalty = presence_penalty_.value_or(0.0);
+  sampling.penalty_window = repeat_last_n_;
+  sampling.logit_bias = biases_;
+  sampling.seed = static_cast<uint64_t>(seed_.value_or(SamplingDefaults::kSeed));
+  request.max_tokens = max_tokens_;
+  request.stop_strings = stops_;
+  request.ignore_end_tokens = ignore_end_;
+}
+
+}  // namespace baton

@@ -1,0 +1,52 @@
+// The options of run and chat that say how tokens are chosen and when to stop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/option_set.h"
+#include "engine/generator.h"
+
+namespace baton {
+
+// What these commands do unless told otherwise: lively, without the unlikely tail. The seed is
+// fixed, so that the same command gives the same answer.
+struct SamplingDefaults {
+  static constexpr double kTemperature = 0.7;
+  static constexpr int64_t kTopK = 40;
+  static constexpr double kTopP = 0.95;
+  static constexpr double kMinP = 0.05;
+  static constexpr int64_t kSeed = 0;
+};
+
+class SamplingOptions {
+ public:
+  void Declare(OptionSet& options);
+  // Errors: invalid (--logit-bias that is no ID=VALUE, an empty --stop).
+  Result<> Check();
+  // Fills what the options say into a request. Requires: Check succeeded.
+  void Apply(GenerationRequest& request) const;
+
+ private:
+  Result<> AddBias(const std::string& text);
+
+  std::optional<double> temperature_;
+  std::optional<int64_t> top_k_;
+  std::optional<double> top_p_;
+  std::optional<double> min_p_;
+  std::optional<double> repeat_penalty_;
+  std::optional<int64_t> repeat_last_n_;
+  std::optional<double> frequency_penalty_;
+  std::optional<double> presence_penalty_;
+  std::vector<std::string> bias_texts_;
+  std::vector<LogitBias> biases_;
+  std::optional<int64_t> seed_;
+  std::optional<int64_t> max_tokens_;
+  std::vector<std::string> stops_;
+  bool ignore_end_ = false;
+};
+
+}  // namespace baton
