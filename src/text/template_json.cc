@@ -1,0 +1,70 @@
+#include "text/template_json.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "text/template_failure.h"
+#include "text/template_unicode.h"
+
+namespace baton {
+namespace {
+
+using nlohmann::ordered_json;
+using templates::Value;
+
+std::string CheckedText(const std::string& text) {
+  if (!templates::IsValidUtf8(text)) templates::Raise("a string in the JSON is not UTF-8");
+  return text;
+}
+
+Value FromJson(const ordered_json& json, int depth) {
+  if (depth > templates::kMaxValueDepth) templates::Raise("the JSON nests too deeply");
+  switch (json.type()) {
+    case ordered_json::value_t::boolean:
+      return Value::Bool(json.get<bool>());
+    case ordered_json::value_t::number_integer:
+      return Value::Int(json.get<std::int64_t>());
+    case ordered_json::value_t::number_unsigned:
+      return Value::Int(json.get<std::uint64_t>());
+    case ordered_json::value_t::number_float:
+      return Value::Float(json.get<double>());
+    case ordered_json::value_t::string:
+      return Value::String(CheckedText(json.get_ref<const std::string&>()));
+    case ordered_json::value_t::array: {
+      std::vector<Value> items;
+      items.reserve(json.size());
+      for (const ordered_json& item : json) items.push_back(FromJson(item, depth + 1));
+      return Value::List(std::move(items));
+    }
+    case ordered_json::value_t::object: {
+      templates::Dict dict;
+      for (const auto& [key, value] : json.items())
+        dict.Set(CheckedText(key), FromJson(value, depth + 1));
+      return Value::Of(std::move(dict));
+    }
+    default:
+      return Value::None();
+  }
+}
+
+}  // namespace
+
+Result<templates::Value> TemplateValueFromJson(const ordered_json& json) {
+  try {
+    return FromJson(json, 1);
+  } catch (const templates::TemplateFailure& failure) {
+    return Fail(ErrorCode::kInvalid, failure.message);
+  }
+}
+
+Result<templates::Value> TemplateValueFromJsonText(std::string_view text) {
+  try {
+    return FromJson(ordered_json::parse(text), 1);
+  } catch (const nlohmann::json::exception& error) {
+    return Fail(ErrorCode::kInvalid, std::string("not valid JSON: ") + error.what());
+  } catch (const templates::TemplateFailure& failure) {
+    return Fail(ErrorCode::kInvalid, failure.message);
+  }
+}
+
+}  // namespace baton

@@ -1,0 +1,89 @@
+// str.split and str.rsplit.
+#include <algorithm>
+#include <limits>
+
+#include "text/template_failure.h"
+#include "text/template_methods.h"
+#include "text/template_unicode.h"
+
+namespace baton::templates {
+namespace {
+
+std::vector<std::string> SplitAtSeparator(std::string_view text, const SplitOptions& options) {
+  const std::string& separator = *options.separator;
+  std::int64_t left =
+      options.max_splits < 0 ? std::numeric_limits<std::int64_t>::max() : options.max_splits;
+  std::vector<std::string> parts;
+  if (!options.from_right) {
+    std::size_t at = 0;
+    for (std::size_t found = text.find(separator); left > 0 && found != std::string_view::npos;
+         found = text.find(separator, at)) {
+      parts.emplace_back(text.substr(at, found - at));
+      at = found + separator.size();
+      --left;
+    }
+    parts.emplace_back(text.substr(at));
+    return parts;
+  }
+  std::size_t end = text.size();
+  while (left > 0 && end >= separator.size()) {
+    const std::size_t found = text.rfind(separator, end - separator.size());
+    if (found == std::string_view::npos) break;
+    parts.emplace_back(text.substr(found + separator.size(), end - found - separator.size()));
+    end = found;
+    --left;
+  }
+  parts.emplace_back(text.substr(0, end));
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+std::vector<std::string> SplitAtSpace(std::string_view text, const SplitOptions& options) {
+  std::int64_t left =
+      options.max_splits < 0 ? std::numeric_limits<std::int64_t>::max() : options.max_splits;
+  const StripSides outer = options.from_right ? StripSides::kRight : StripSides::kLeft;
+  std::vector<std::string> parts;
+  text = StripSpace(text, outer);
+  while (!text.empty()) {
+    if (left-- <= 0) {
+      // What remains keeps its blanks inside and on its far side... which Python strips there too
+      // only for the side that it came from.
+      parts.emplace_back(text);
+      break;
+    }
+    if (options.from_right) {
+      std::size_t begin = text.size();
+      while (begin > 0) {
+        std::size_t previous = begin - 1;
+        while (previous > 0 && (static_cast<unsigned char>(text[previous]) & 0xC0) == 0x80)
+          --previous;
+        if (IsSpace(DecodeCharacter(text, previous))) break;
+        begin = previous;
+      }
+      parts.emplace_back(text.substr(begin));
+      text = StripSpace(text.substr(0, begin), outer);
+    } else {
+      std::size_t end = 0;
+      while (end < text.size() && !IsSpace(DecodeCharacter(text, end)))
+        end += CharacterBytes(text, end);
+      parts.emplace_back(text.substr(0, end));
+      text = StripSpace(text.substr(end), outer);
+    }
+  }
+  if (options.from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+}  // namespace
+
+std::vector<std::string> SplitText(Evaluation& evaluation, std::string_view text,
+                                   const SplitOptions& options) {
+  if (options.separator != nullptr && options.separator->empty()) Raise("empty separator");
+  evaluation.budget().ChargeBytes(text.size());
+  std::vector<std::string> parts =
+      options.separator == nullptr ? SplitAtSpace(text, options) : SplitAtSeparator(text, options);
+  evaluation.budget().ChargeItems(parts.size());
+  return parts;
+}
+
+}  // namespace baton::templates
