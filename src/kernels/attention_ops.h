@@ -59,11 +59,12 @@ struct AttentionOps {
 
 // Bytes of scratch for a task of at most max_rows rows (positions * group).
 constexpr size_t AttentionScratchBytes(int64_t max_rows, int head_dim) {
-  // Packed queries, running and merged o: 3 * head_dim; lanes of l: 16; m, merged m and l: 3. A
-  // tile of logits, 6 * 64, and room to align.
-  return static_cast<size_t>(max_rows) * (3 * static_cast<size_t>(head_dim) + 16 + 16) *
-             sizeof(float) +
-         6 * 64 * sizeof(float) + 64;
+  const size_t rows = static_cast<size_t>(max_rows);
+  const size_t dim = static_cast<size_t>(head_dim);
+  // Per row: packed query, running and merged o; lanes of l; m, merged m and l, rounded up.
+  const size_t row_floats = 3 * dim + 16 + 16;
+  // A tile of logits, and one block's keys and values in f32.
+  return (rows * row_floats + 6 * 64 + 2 * 64 * dim) * sizeof(float) + 4 * 64;
 }
 
 namespace portable {

@@ -50,7 +50,8 @@ double YarnAttentionFactor(double factor);
 // The frequencies of one kind of layer. Immutable after Make.
 class RopeTable {
  public:
-  static constexpr int64_t kMaxPosition = int64_t{1} << 31;
+  static constexpr int64_t kMaxPosition = int64_t{1} << 24;
+  static constexpr int kMaxRotaryDim = 4096;
 
   // Source: RoFormer (arXiv 2104.09864), YaRN (arXiv 2309.00071), Llama 3.1's rope_scaling.
   // Errors: invalid if a parameter is out of its range.
@@ -79,14 +80,24 @@ class RopeTable {
   std::vector<double> frequencies_;
 };
 
-// Fills row r of cos_sin for positions[r]; once per step, for all layers of one table.
-// Shapes: cos_sin: [positions.size(), table.RowFloats()] f32.
-void ComputeRopeRows(const KernelContext& context, const RopeTable& table,
-                     std::span<const int64_t> positions, View2<float> cos_sin);
+struct RopeRowsArgs {
+  const RopeTable& table;
+  std::span<const int64_t> positions;
+  View2<float> cos_sin;  // [positions.size(), table.RowFloats()]
+};
 
-// Turns every head of every row of x in place.
-// Shapes: x: [num_rows, num_heads * head_dim] f32; cos_sin: as from ComputeRopeRows.
-void ApplyRope(const KernelContext& context, const RopeTable& table, View2<const float> cos_sin,
-               View2<float> x);
+// Fills row r of cos_sin for positions[r]; once per step, for all layers of one table.
+// Threads: shares the rows out over the context's pool.
+void ComputeRopeRows(const KernelContext& context, const RopeRowsArgs& args);
+
+struct ApplyRopeArgs {
+  const RopeTable& table;
+  View2<const float> cos_sin;  // as from ComputeRopeRows, a row for each of x
+  View2<float> x;              // [num_rows, num_heads * head_dim], changed in place
+};
+
+// Turns every head of every row of x.
+// Threads: shares the rows out over the context's pool.
+void ApplyRope(const KernelContext& context, const ApplyRopeArgs& args);
 
 }  // namespace baton

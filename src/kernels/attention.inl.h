@@ -1,0 +1,345 @@
+// The inner loops of attention on f32x16: logits, weights, weighted values of a few rows over one
+// block of 64 keys.
+//
+// Both phases run these loops, so a row's bits cannot depend on the phase. Per (row, key) the dot
+// product is one chain, components ascending; per (row, component) the output is one chain, keys
+// ascending. How many rows and vectors a tile holds is a matter of registers alone.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/f32x16.h"
+#include "kernels/math.inl.h"
+#include "kernels/unroll.h"
+#include "tensor/kv_record.h"
+
+namespace baton::BATON_ISA {
+namespace {
+
+inline constexpr int kTileRows = 6;
+inline constexpr int kBlockVectors = kBlockTokens / kLanes;
+
+// A row's maximum may lag behind by this much (in units of log2) before its sums are rescaled.
+inline constexpr float kLazyMargin = 8.0f;
+// The maximum of no keys. Finite, so that no infinity minus infinity arises.
+inline constexpr float kNoMaximum = -0x1p126f;
+
+// Vectors of 16 lanes beside each other in a tile of so many rows: what the registers hold.
+constexpr int TileVectors(int num_rows) {
+#if defined(BATON_ISA_AVX512)
+  return num_rows > 0 ? kBlockVectors : 0;
+#elif defined(BATON_ISA_AVX2)
+  return num_rows == 1 ? 4 : num_rows <= 3 ? 2 : 1;
+#else
+  return num_rows > 0 ? 1 : 0;
+#endif
+}
+
+// The elements of a block: binary16 from the cache, or f32 if widened for many rows.
+BATON_INLINE f32x16 LoadElements(const uint16_t* p) {
+  return LoadHalf(p);
+}
+BATON_INLINE f32x16 LoadElements(const float* p) {
+  return Load(p);
+}
+
+// Memory that comes from the cache is asked for 8 KB ahead; widened blocks are near already.
+BATON_INLINE void Prefetch128(const uint16_t*, const char* p) {
+  __builtin_prefetch(p);
+  __builtin_prefetch(p + 64);
+}
+BATON_INLINE void Prefetch128(const float*, const char*) {}
+
+// logits[r][v] = q[r] . keys[16 lanes of v], for V vectors of keys.
+// q: [head_dim][R]; keys: [head_dim][64]; logits: [R][64]; ahead: 128 bytes prefetched per
+// component.
+template <int R, int V, typename T>
+[[gnu::noinline]] void Logits(const float* q, const T* keys, int head_dim, const char* ahead,
+                              float* logits) {
+  f32x16 sum[R][V];
+  BATON_UNROLL
+  for (int r = 0; r < R; ++r) {
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) sum[r][v] = Zero();
+  }
+  for (int c = 0; c < head_dim; ++c) {
+    Prefetch128(keys, ahead + c * 128);
+    f32x16 key[V];
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) key[v] = LoadElements(keys + c * kBlockTokens + v * kLanes);
+    BATON_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const f32x16 x = Set1(q[c * R + r]);
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) sum[r][v] = Fma(x, key[v], sum[r][v]);
+    }
+  }
+  BATON_UNROLL
+  for (int r = 0; r < R; ++r) {
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) Store(logits + r * kBlockTokens + v * kLanes, sum[r][v]);
+  }
+}
+
+// The tokens [begin, end) of a block.
+struct TokenRange {
+  int begin;
+  int end;
+};
+
+// o[r][16 lanes of v] += weights[r][t] * values[t] for the tokens of the range, ascending.
+// weights: [R][64]; values: [64][columns]; o: rows o_stride apart; ahead: 128 bytes prefetched per
+// token.
+template <int R, int V, typename T>
+[[gnu::noinline]] void AddValues(const float* weights, const T* values, int columns,
+                                 TokenRange tokens, const char* ahead, float* o, int o_stride) {
+  f32x16 sum[R][V];
+  BATON_UNROLL
+  for (int r = 0; r < R; ++r) {
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) sum[r][v] = Load(o + r * o_stride + v * kLanes);
+  }
+  for (int t = tokens.begin; t < tokens.end; ++t) {
+    Prefetch128(values, ahead + t * 128);
+    f32x16 value[V];
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) value[v] = LoadElements(values + t * columns + v * kLanes);
+    BATON_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const f32x16 x = Set1(weights[r * kBlockTokens + t]);
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) sum[r][v] = Fma(x, value[v], sum[r][v]);
+    }
+  }
+  BATON_UNROLL
+  for (int r = 0; r < R; ++r) {
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) Store(o + r * o_stride + v * kLanes, sum[r][v]);
+  }
+}
+
+// The largest lane. If one is NaN the result is any lane.
+BATON_INLINE float MaxLane(f32x16 a) {
+#if defined(BATON_ISA_AVX512)
+  return _mm512_reduce_max_ps(a.v);
+#elif defined(BATON_ISA_AVX2)
+  const __m256 eight = _mm256_max_ps(a.lo, a.hi);
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+#else
+  return ReduceMax(a);
+#endif
+}
+
+BATON_INLINE int ClampLanes(int n) {
+  return n < 0 ? 0 : n > kLanes ? kLanes : n;
+}
+
+// What a row carries through a segment.
+struct RowState {
+  float* o;  // [head_dim]
+  float* m;  // the reference of its weights, in units of log2
+  float* l;  // [16] lanes of the sum of weights
+};
+
+// Multiplies a row's sums by 2^(m - top), and takes top as its m.
+[[gnu::noinline, gnu::cold]] void Rescale(const RowState& row, float top, int head_dim) {
+  const f32x16 factor = Exp2(Sub(Set1(*row.m), Set1(top)));
+  Store(row.l, Mul(Load(row.l), factor));
+  for (int c = 0; c < head_dim; c += kLanes) Store(row.o + c, Mul(Load(row.o + c), factor));
+  *row.m = top;
+}
+
+// Turns one row's 64 logits into weights 2^(s - m), +0 for hidden tokens, and adds them to l.
+template <bool kAllVisible>
+[[gnu::noinline]] void WeighRow(float* logits, TokenRange visible, float soft_cap_log2,
+                                int head_dim, const RowState& row) {
+  f32x16 s[kBlockVectors];
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) s[v] = Load(logits + v * kLanes);
+  if (soft_cap_log2 != 0.0f) {
+    BATON_UNROLL
+    for (int v = 0; v < kBlockVectors; ++v) s[v] = Mul(Tanh(s[v]), Set1(soft_cap_log2));
+  }
+  if constexpr (!kAllVisible) {
+    const f32x16 hidden = Set1(-__builtin_inff());
+    BATON_UNROLL
+    for (int v = 0; v < kBlockVectors; ++v) {
+      s[v] = SelectBelow(ClampLanes(visible.end - v * kLanes), s[v], hidden);
+      s[v] = SelectBelow(ClampLanes(visible.begin - v * kLanes), hidden, s[v]);
+    }
+  }
+  const float top = MaxLane(Max(Max(s[0], s[1]), Max(s[2], s[3])));
+  if (top > *row.m + kLazyMargin) [[unlikely]]
+    Rescale(row, top, head_dim);
+  const f32x16 m = Set1(*row.m);
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) {
+    s[v] = Exp2(Sub(s[v], m));
+    Store(logits + v * kLanes, s[v]);
+  }
+  Store(row.l, Add(Load(row.l), Add(Add(s[0], s[1]), Add(s[2], s[3]))));
+}
+
+// One block as a group of rows reads it.
+template <typename T>
+struct BlockWork {
+  const T* keys;              // [head_dim][64]
+  const T* values;            // slabs [64][columns]
+  const char* next;           // what will be read after it: the next record, or the block itself
+  bool prefetch;              // by the first group of a task only
+  const TokenRange* visible;  // [R]
+  const float* q;             // [head_dim][R]
+  float* logits;              // [R][64]
+  float* o;                   // [R][head_dim]
+  float* m;                   // [R]
+  float* l;                   // [R][16]
+  int head_dim;
+  float soft_cap_log2;
+};
+
+// Logits of the 16-lane vectors [begin, end) of keys.
+template <int R, typename T>
+[[gnu::noinline]] void LogitsOfVectors(const BlockWork<T>& work, int begin, int end) {
+  constexpr int kVectors = TileVectors(R);
+  const char* self = reinterpret_cast<const char*>(work.keys);
+  const char* ahead = work.prefetch ? self + 8192 : self;
+  int v = begin;
+  for (; v + kVectors <= end; v += kVectors) {
+    Logits<R, kVectors>(work.q, work.keys + v * kLanes, work.head_dim, ahead,
+                        work.logits + v * kLanes);
+    ahead = self;
+  }
+  for (; v < end; ++v) {
+    Logits<R, 1>(work.q, work.keys + v * kLanes, work.head_dim, ahead, work.logits + v * kLanes);
+    ahead = self;
+  }
+}
+
+// Adds the weighted values of the tokens to rows first_row.. of the group, R of them.
+template <int R, typename T>
+[[gnu::noinline]] void ValuesOfTokens(const BlockWork<T>& work, int first_row, TokenRange tokens) {
+  constexpr int kVectors = TileVectors(R);
+  const float* weights = work.logits + first_row * kBlockTokens;
+  float* o = work.o + first_row * work.head_dim;
+  const T* slab = work.values;
+  for (int c = 0; c < work.head_dim; c += kBlockTokens) {
+    const int columns = work.head_dim - c < kBlockTokens ? work.head_dim - c : kBlockTokens;
+    const T* next_slab = slab + columns * kBlockTokens;
+    const char* self = reinterpret_cast<const char*>(slab);
+    const char* ahead = self;
+    if (work.prefetch) {
+      ahead =
+          c + kBlockTokens < work.head_dim ? reinterpret_cast<const char*>(next_slab) : work.next;
+    }
+    int column = 0;
+    for (; column + kVectors * kLanes <= columns; column += kVectors * kLanes) {
+      AddValues<R, kVectors>(weights, slab + column, columns, tokens, ahead, o + c + column,
+                             work.head_dim);
+      ahead = self;
+    }
+    for (; column < columns; column += kLanes) {
+      AddValues<R, 1>(weights, slab + column, columns, tokens, ahead, o + c + column,
+                      work.head_dim);
+      ahead = self;
+    }
+    slab = next_slab;
+  }
+}
+
+BATON_INLINE int MinInt(int a, int b) {
+  return a < b ? a : b;
+}
+BATON_INLINE int MaxInt(int a, int b) {
+  return a > b ? a : b;
+}
+
+// A block at the edge of what the rows see. Rows lie in ascending order of positions, so neither
+// bound of their ranges ever falls.
+template <int R, typename T>
+[[gnu::noinline]] void AttendEdgeBlock(const BlockWork<T>& work) {
+  TokenRange common = {.begin = 0, .end = kBlockTokens};
+  int first = kBlockTokens;
+  int last = 0;
+  for (int r = 0; r < R; ++r) {
+    const TokenRange visible = work.visible[r];
+    common.begin = MaxInt(common.begin, visible.begin);
+    common.end = MinInt(common.end, visible.end);
+    if (visible.begin >= visible.end) continue;
+    first = MinInt(first, visible.begin);
+    last = MaxInt(last, visible.end);
+  }
+  if (first >= last) return;
+  LogitsOfVectors<R>(work, first / kLanes, (last + kLanes - 1) / kLanes);
+  for (int r = 0; r < R; ++r) {
+    if (work.visible[r].begin >= work.visible[r].end) continue;
+    WeighRow<false>(work.logits + r * kBlockTokens, work.visible[r], work.soft_cap_log2,
+                    work.head_dim,
+                    {.o = work.o + r * work.head_dim, .m = work.m + r, .l = work.l + r * kLanes});
+  }
+  // A hidden token is not multiplied by 0 but left out: its value may be anything. So the tokens
+  // that all rows see go together, those before and after row by row.
+  const bool some_common = common.begin < common.end;
+  if (!some_common) common.begin = common.end = kBlockTokens;
+  BlockWork<T> own = work;
+  own.prefetch = false;
+  for (int r = 0; r < R; ++r) {
+    const TokenRange before = {.begin = work.visible[r].begin,
+                               .end = MinInt(work.visible[r].end, common.begin)};
+    if (before.begin < before.end) ValuesOfTokens<1>(own, r, before);
+  }
+  if (!some_common) return;
+  ValuesOfTokens<R>(work, 0, common);
+  for (int r = 0; r < R; ++r) {
+    const TokenRange after = {.begin = common.end, .end = work.visible[r].end};
+    if (after.begin < after.end) ValuesOfTokens<1>(own, r, after);
+  }
+}
+
+// A block that all rows see whole.
+template <int R, typename T>
+[[gnu::noinline]] void AttendWholeBlock(const BlockWork<T>& work) {
+  LogitsOfVectors<R>(work, 0, kBlockVectors);
+  for (int r = 0; r < R; ++r) {
+    WeighRow<true>(work.logits + r * kBlockTokens, {.begin = 0, .end = kBlockTokens},
+                   work.soft_cap_log2, work.head_dim,
+                   {.o = work.o + r * work.head_dim, .m = work.m + r, .l = work.l + r * kLanes});
+  }
+  ValuesOfTokens<R>(work, 0, {.begin = 0, .end = kBlockTokens});
+}
+
+template <int R, typename T>
+BATON_INLINE void AttendBlockOf(const BlockWork<T>& work) {
+  bool whole = true;
+  for (int r = 0; r < R; ++r) {
+    whole = whole && work.visible[r].begin <= 0 && work.visible[r].end >= kBlockTokens;
+  }
+  if (whole) {
+    AttendWholeBlock<R>(work);
+  } else {
+    AttendEdgeBlock<R>(work);
+  }
+}
+
+// One block for a group of num_rows rows. Requires: 1 <= num_rows <= kTileRows.
+template <typename T>
+BATON_INLINE void AttendBlock(int num_rows, const BlockWork<T>& work) {
+  switch (num_rows) {
+    case 1:
+      return AttendBlockOf<1>(work);
+    case 2:
+      return AttendBlockOf<2>(work);
+    case 3:
+      return AttendBlockOf<3>(work);
+    case 4:
+      return AttendBlockOf<4>(work);
+    case 5:
+      return AttendBlockOf<5>(work);
+    default:
+      return AttendBlockOf<kTileRows>(work);
+  }
+}
+
+}  // namespace
+}  // namespace baton::BATON_ISA

@@ -1,0 +1,211 @@
+// A row's way through its segments, on f32x16: pack the queries, attend one segment, merge, finish.
+// attention_isa.cc puts these together for prefill (all segments) and decode (one at a time).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/attention.inl.h"
+#include "kernels/attention_ops.h"
+
+namespace baton::BATON_ISA {
+namespace {
+
+inline constexpr int kSegmentBlocks = 16;
+inline constexpr int64_t kSegmentTokens = int64_t{kSegmentBlocks} * kBlockTokens;
+
+// From this many groups of rows on, a block is widened to f32 once for all of them: on some CPUs
+// the conversion takes a port of the multiplier.
+inline constexpr int kWidenGroups = 3;
+
+// A task's arrays in its scratch memory.
+struct TaskRows {
+  int num_rows;
+  float* q;         // groups of 6 rows, the last of what is left: [head_dim][rows of the group]
+  float* o;         // [num_rows][head_dim], of the running segment
+  float* merged_o;  // [num_rows][head_dim]
+  float* l;         // [num_rows][16]
+  float* m;         // [num_rows]
+  float* merged_m;  // [num_rows]
+  float* merged_l;  // [num_rows]
+  float* logits;    // [6][64]
+  float* widened;   // keys and values of one block
+};
+
+BATON_INLINE TaskRows LayOut(const AttentionTask& task) {
+  TaskRows rows;
+  rows.num_rows = task.num_positions * task.group;
+  const int64_t matrix = int64_t{rows.num_rows} * task.head_dim;
+  const int64_t vector = (rows.num_rows + kLanes - 1) / kLanes * kLanes;
+  float* p = reinterpret_cast<float*>(task.scratch);
+  rows.logits = p;
+  p += kTileRows * kBlockTokens;
+  rows.widened = p;
+  p += int64_t{2} * kBlockTokens * task.head_dim;
+  rows.q = p;
+  p += matrix;
+  rows.o = p;
+  p += matrix;
+  rows.merged_o = p;
+  p += matrix;
+  rows.l = p;
+  p += int64_t{rows.num_rows} * kLanes;
+  rows.m = p;
+  p += vector;
+  rows.merged_m = p;
+  p += vector;
+  rows.merged_l = p;
+  return rows;
+}
+
+// Position of the first key that a row at `position` sees.
+BATON_INLINE int64_t FirstKey(const AttentionTask& task, int64_t position) {
+  const int64_t first = position - task.window + 1;
+  return first > 0 ? first : 0;
+}
+
+BATON_INLINE int64_t PositionOf(const AttentionTask& task, int row) {
+  return task.first_position + row / task.group;
+}
+
+// q of the task, times its factor, in groups of rows.
+BATON_INLINE void PackQueries(const AttentionTask& task, const TaskRows& rows) {
+  for (int first = 0; first < rows.num_rows; first += kTileRows) {
+    const int count = MinInt(kTileRows, rows.num_rows - first);
+    float* packed = rows.q + int64_t{first} * task.head_dim;
+    for (int r = 0; r < count; ++r) {
+      const int row = first + r;
+      const float* q =
+          task.q + (row / task.group) * task.q_stride + int64_t{row % task.group} * task.head_dim;
+      for (int c = 0; c < task.head_dim; ++c) packed[c * count + r] = q[c] * task.q_factor;
+    }
+  }
+}
+
+// A block's keys and values as f32, in the same layout.
+BATON_INLINE void WidenBlock(const uint16_t* record, int head_dim, float* widened) {
+  const int count = 2 * kBlockTokens * head_dim;
+  for (int i = 0; i < count; i += 4 * kLanes) {
+    BATON_UNROLL
+    for (int v = 0; v < 4; ++v) {
+      Store(widened + i + v * kLanes, LoadHalf(record + i + v * kLanes));
+    }
+  }
+}
+
+BATON_INLINE const uint16_t* RecordOf(const AttentionTask& task, int64_t block) {
+  return reinterpret_cast<const uint16_t*>(task.blocks[block] + task.record_offset);
+}
+
+// One block for all groups of rows that see some of it.
+template <typename T>
+BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, int64_t block,
+                               BlockWork<T> work) {
+  TokenRange visible[kTileRows];
+  const int64_t block_begin = block * kBlockTokens;
+  work.visible = visible;
+  work.logits = rows.logits;
+  work.head_dim = task.head_dim;
+  work.soft_cap_log2 = task.soft_cap_log2;
+  for (int first = 0; first < rows.num_rows; first += kTileRows) {
+    const int count = MinInt(kTileRows, rows.num_rows - first);
+    const int64_t last_position = PositionOf(task, first + count - 1);
+    if (last_position < block_begin) continue;
+    if (FirstKey(task, PositionOf(task, first)) >= block_begin + kBlockTokens) break;
+    int64_t position = PositionOf(task, first);
+    int head = first % task.group;
+    for (int r = 0; r < count; ++r) {
+      const int64_t begin = FirstKey(task, position) - block_begin;
+      const int64_t end = position + 1 - block_begin;
+      visible[r].begin = begin < 0              ? 0
+                         : begin > kBlockTokens ? kBlockTokens
+                                                : static_cast<int>(begin);
+      visible[r].end = end < 0 ? 0 : end > kBlockTokens ? kBlockTokens : static_cast<int>(end);
+      if (++head == task.group) {
+        head = 0;
+        ++position;
+      }
+    }
+    work.q = rows.q + int64_t{first} * task.head_dim;
+    work.o = rows.o + int64_t{first} * task.head_dim;
+    work.m = rows.m + first;
+    work.l = rows.l + int64_t{first} * kLanes;
+    AttendBlock(count, work);
+    work.prefetch = false;
+  }
+}
+
+// Runs the task's rows over one segment, from a fresh (o, m, l).
+BATON_INLINE void AttendSegment(const AttentionTask& task, const TaskRows& rows, int64_t segment) {
+  const int64_t o_size = int64_t{rows.num_rows} * task.head_dim;
+  for (int64_t i = 0; i < o_size; i += kLanes) Store(rows.o + i, Zero());
+  for (int r = 0; r < rows.num_rows; ++r) {
+    Store(rows.l + r * kLanes, Zero());
+    rows.m[r] = kNoMaximum;
+  }
+  const int64_t last_position = task.first_position + task.num_positions - 1;
+  int64_t block = FirstKey(task, task.first_position) / kBlockTokens;
+  if (block < segment * kSegmentBlocks) block = segment * kSegmentBlocks;
+  int64_t end = last_position / kBlockTokens + 1;
+  if (end > (segment + 1) * kSegmentBlocks) end = (segment + 1) * kSegmentBlocks;
+  const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
+  const bool widen = rows.num_rows > (kWidenGroups - 1) * kTileRows;
+  for (; block < end; ++block) {
+    const uint16_t* record = RecordOf(task, block);
+    if (widen) {
+      WidenBlock(record, task.head_dim, rows.widened);
+      BlockWork<float> work = {};
+      work.keys = rows.widened;
+      work.values = rows.widened + value_offset;
+      AttendGroups(task, rows, block, work);
+    } else {
+      BlockWork<uint16_t> work = {};
+      work.keys = record;
+      work.values = record + value_offset;
+      work.next =
+          reinterpret_cast<const char*>(block + 1 < end ? RecordOf(task, block + 1) : record);
+      work.prefetch = true;
+      AttendGroups(task, rows, block, work);
+    }
+  }
+}
+
+// Whether a row at `position` sees a key of the segment.
+BATON_INLINE bool SeesSegment(const AttentionTask& task, int64_t position, int64_t segment) {
+  return position >= segment * kSegmentTokens &&
+         FirstKey(task, position) < (segment + 1) * kSegmentTokens;
+}
+
+// Adds a later segment (o, m, l) to the merged (o, m, l) of a row; the first is taken as it is.
+BATON_INLINE void MergeRow(bool is_first, int head_dim, const float* o, float m, float l,
+                           float* merged_o, float* merged_m, float* merged_l) {
+  if (is_first) {
+    for (int c = 0; c < head_dim; c += kLanes) Store(merged_o + c, Load(o + c));
+    *merged_m = m;
+    *merged_l = l;
+    return;
+  }
+  const float top = m > *merged_m ? m : *merged_m;
+  const float old_factor = Exp2One(*merged_m - top);
+  const float new_factor = Exp2One(m - top);
+  const f32x16 old_vector = Set1(old_factor);
+  const f32x16 new_vector = Set1(new_factor);
+  for (int c = 0; c < head_dim; c += kLanes) {
+    Store(merged_o + c, Fma(Load(o + c), new_vector, Mul(Load(merged_o + c), old_vector)));
+  }
+  *merged_l = __builtin_fmaf(l, new_factor, *merged_l * old_factor);
+  *merged_m = top;
+}
+
+// out = o / l by one division. Adding +0 turns a -0 into +0.
+BATON_INLINE void FinishRow(const AttentionTask& task, int row, const float* o, float l) {
+  float* out =
+      task.out + (row / task.group) * task.out_stride + int64_t{row % task.group} * task.head_dim;
+  const f32x16 inverse = Set1(1.0f / l);
+  for (int c = 0; c < task.head_dim; c += kLanes) {
+    Store(out + c, Add(Mul(Load(o + c), inverse), Zero()));
+  }
+}
+
+}  // namespace
+}  // namespace baton::BATON_ISA

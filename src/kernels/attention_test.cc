@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "kernels/attention_problem.h"
+#include "kernels/attention_ref.h"
+#include "kernels/isa.h"
+
+namespace baton {
+namespace {
+
+struct AttentionCase {
+  int num_heads;
+  int num_kv_heads;
+  int head_dim;
+  int64_t num_tokens;
+  int64_t sliding_window = 0;
+  float soft_cap = 0.0f;
+  float query_range = 1.0f;
+};
+
+void PrintTo(const AttentionCase& c, std::ostream* out) {
+  *out << "heads " << c.num_heads << "/" << c.num_kv_heads << " d " << c.head_dim << " tokens "
+       << c.num_tokens << " window " << c.sliding_window << " cap " << c.soft_cap << " range "
+       << c.query_range;
+}
+
+class AttentionTest : public testing::TestWithParam<AttentionCase> {
+ protected:
+  AttentionTest()
+      : problem_({.shape = {.num_heads = GetParam().num_heads,
+                            .num_kv_heads = GetParam().num_kv_heads,
+                            .head_dim = GetParam().head_dim},
+                  .num_tokens = GetParam().num_tokens,
+                  .seed = 7,
+                  .query_range = GetParam().query_range}),
+        pool_(*ThreadPool::Make(2)) {
+    layer_ = problem_.Layer();
+    layer_.sliding_window = GetParam().sliding_window;
+    layer_.soft_cap = GetParam().soft_cap;
+  }
+
+  KernelContext Context(Isa isa) { return {.table = KernelsFor(isa), .pool = *pool_}; }
+
+  AttentionProblem problem_;
+  AttentionLayer layer_;
+  std::unique_ptr<ThreadPool> pool_;
+};
+
+// What rounding may do to one output: errors of the logits move every weight, the sums of a segment
+// add one rounding per key.
+double Bound(const AttentionReference& reference, int head_dim) {
+  constexpr double kUnit = 0x1p-24;
+  const double logit_error =
+      kUnit * (head_dim * reference.largest_terms + 4 * reference.largest_logit);
+  return reference.largest_value * (2 * logit_error + 1e-6 + kUnit * (kSegmentTokens + 64));
+}
+
+TEST_P(AttentionTest, AgreesWithTheFormulaInDouble) {
+  const AttentionShape& shape = problem_.shape();
+  const std::vector<float> out = RunPrefill(Context(BestIsa()), problem_, layer_,
+                                            {.first = 0, .count = problem_.num_tokens()});
+  double squared_error = 0;
+  double squared_norm = 0;
+  // All rows near borders of blocks and tiles, some of the others.
+  for (int64_t row = 0; row < problem_.num_tokens();
+       row += row % 64 < 3 || row % 64 > 60 ? 1 : 19) {
+    for (int head = 0; head < shape.num_heads; ++head) {
+      const int kv_head = head / shape.GroupSize();
+      const std::vector<float> keys = problem_.Gather(problem_.keys(), kv_head);
+      const std::vector<float> values = problem_.Gather(problem_.values(), kv_head);
+      const int64_t window = layer_.sliding_window == 0 ? row + 1 : layer_.sliding_window;
+      const int64_t offset = row * problem_.q_cols() + int64_t{head} * shape.head_dim;
+      const AttentionReference reference =
+          AttendReference({.q = problem_.q() + offset,
+                           .keys = keys.data(),
+                           .values = values.data(),
+                           .first_key = std::max(int64_t{0}, row - window + 1),
+                           .last_key = row,
+                           .head_dim = shape.head_dim,
+                           .scale = static_cast<double>(layer_.scale),
+                           .soft_cap = static_cast<double>(layer_.soft_cap)});
+      const double bound = Bound(reference, shape.head_dim);
+      for (int c = 0; c < shape.head_dim; ++c) {
+        const double error = static_cast<double>(out[static_cast<size_t>(offset + c)]) -
+                             reference.out[static_cast<size_t>(c)];
+        ASSERT_LE(std::fabs(error), bound) << "row " << row << " head " << head << " c " << c;
+        squared_error += error * error;
+        squared_norm +=
+            reference.out[static_cast<size_t>(c)] * reference.out[static_cast<size_t>(c)];
+      }
+    }
+  }
+  // Rounding errors are random: the whole is far nearer than the worst case of one element. An
+  // error of a logit of size s grows with s.
+  const double logit_size = std::max(1.0, static_cast<double>(GetParam().query_range) * 4);
+  EXPECT_LE(std::sqrt(squared_error / squared_norm), 1e-6 * logit_size);
+}
+
+TEST_P(AttentionTest, EveryInstructionSetGivesTheSameBits) {
+  // The portable build is slow: the last rows see everything there is to see.
+  const int64_t count = std::min<int64_t>(problem_.num_tokens(), 70);
+  const RowRange rows = {.first = problem_.num_tokens() - count, .count = count};
+  const std::vector<float> expected = RunPrefill(Context(Isa::kPortable), problem_, layer_, rows);
+  const RowRange last = {.first = problem_.num_tokens() - std::min<int64_t>(count, 3),
+                         .count = std::min<int64_t>(count, 3)};
+  const std::vector<float> expected_last(
+      expected.end() - static_cast<std::ptrdiff_t>(last.count * problem_.q_cols()), expected.end());
+  for (const Isa isa : RunnableIsas()) {
+    SCOPED_TRACE(IsaName(isa));
+    EXPECT_TRUE(SameBits(RunPrefill(Context(isa), problem_, layer_, rows), expected));
+    EXPECT_TRUE(SameBits(RunDecode(Context(isa), problem_, layer_, last), expected_last));
+  }
+}
+
+TEST_P(AttentionTest, DecodeOfARowEqualsItInPrefill) {
+  const KernelContext context = Context(BestIsa());
+  const std::vector<float> whole =
+      RunPrefill(context, problem_, layer_, {.first = 0, .count = problem_.num_tokens()});
+  for (const int64_t row :
+       {0, 1, 14, 15, 16, 17, 62, 63, 64, 65, 127, 128, 1022, 1023, 1024, 1025, 1087, 1088}) {
+    if (row >= problem_.num_tokens()) break;
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(row * problem_.q_cols());
+    const std::vector<float> expected(begin,
+                                      begin + static_cast<std::ptrdiff_t>(problem_.q_cols()));
+    const std::vector<float> out = RunDecode(context, problem_, layer_, {.first = row, .count = 1});
+    EXPECT_TRUE(SameBits(out, expected)) << "row " << row;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionTest,
+    testing::Values(
+        AttentionCase{3, 1, 64, 1}, AttentionCase{3, 1, 64, 16}, AttentionCase{3, 1, 64, 17},
+        AttentionCase{3, 1, 64, 63}, AttentionCase{3, 1, 64, 64}, AttentionCase{3, 1, 64, 65},
+        AttentionCase{9, 3, 64, 1100}, AttentionCase{1, 1, 64, 1024},
+        AttentionCase{2, 2, 128, 1025}, AttentionCase{4, 1, 256, 200},
+        AttentionCase{8, 1, 128, 130}, AttentionCase{8, 2, 80, 150}, AttentionCase{5, 1, 96, 131},
+        AttentionCase{7, 1, 16, 70}, AttentionCase{2, 1, 48, 90}, AttentionCase{1, 1, 112, 90},
+        AttentionCase{14, 1, 32, 67}, AttentionCase{2, 1, 512, 67}, AttentionCase{3, 1, 64, 2200},
+        AttentionCase{3, 1, 64, 300, 1}, AttentionCase{3, 1, 64, 300, 8},
+        AttentionCase{1, 1, 64, 300, 64}, AttentionCase{4, 1, 64, 300, 65},
+        AttentionCase{3, 1, 64, 1200, 100}, AttentionCase{3, 1, 64, 1200, 1100},
+        AttentionCase{3, 1, 64, 200, 1000}, AttentionCase{4, 1, 64, 300, 0, 50.0f},
+        AttentionCase{2, 1, 80, 300, 40, 5.0f},
+        // Logits of about 400 in size: weights far below the smallest number and no overflow.
+        AttentionCase{2, 1, 64, 300, 0, 0.0f, 120.0f},
+        AttentionCase{2, 1, 64, 1200, 0, 30.0f, 120.0f}));
+
+}  // namespace
+}  // namespace baton

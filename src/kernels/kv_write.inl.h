@@ -1,0 +1,67 @@
+// Writing new keys and values into a KV record, on f32x16.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention_ops.h"
+#include "kernels/f32x16.h"
+#include "kernels/unroll.h"
+#include "tensor/kv_record.h"
+
+namespace baton::BATON_ISA {
+namespace {
+
+// Columns of the slab that holds value component c, and where its row for token 0 starts.
+struct SlabPosition {
+  uint16_t* first;
+  int columns;
+};
+
+BATON_INLINE SlabPosition ValueSlab(uint16_t* record, int head_dim, int c) {
+  const int slab_begin = c / kBlockTokens * kBlockTokens;
+  const int left = head_dim - slab_begin;
+  const int columns = left < kBlockTokens ? left : kBlockTokens;
+  return {record + int64_t{kBlockTokens} * (head_dim + slab_begin) + (c - slab_begin), columns};
+}
+
+// Adds tokens in ascending order from +0, and divides by their number, a power of two.
+BATON_INLINE void StoreMeans(uint16_t* record, int head_dim) {
+  const f32x16 inverse = Set1(1.0f / kBlockTokens);
+  float* means = reinterpret_cast<float*>(record + int64_t{2} * kBlockTokens * head_dim);
+  for (int c = 0; c < head_dim; c += kLanes) {
+    uint16_t by_token[kBlockTokens][kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const uint16_t* keys = record + (c + i) * kBlockTokens;
+      for (int t = 0; t < kBlockTokens; ++t) by_token[t][i] = keys[t];
+    }
+    const SlabPosition values = ValueSlab(record, head_dim, c);
+    f32x16 key_sum = Zero();
+    f32x16 value_sum = Zero();
+    for (int t = 0; t < kBlockTokens; ++t) {
+      key_sum = Add(key_sum, LoadHalf(by_token[t]));
+      value_sum = Add(value_sum, LoadHalf(values.first + t * values.columns));
+    }
+    Store(means + c, Mul(key_sum, inverse));
+    Store(means + head_dim + c, Mul(value_sum, inverse));
+  }
+}
+
+void WriteKvRows(const KvWriteTask& task) {
+  for (int c = 0; c < task.head_dim; c += kLanes) {
+    uint16_t by_token[kBlockTokens][kLanes];
+    const SlabPosition values = ValueSlab(task.record, task.head_dim, c);
+    for (int r = 0; r < task.num_rows; ++r) {
+      StoreHalf(by_token[r], Load(task.k + r * task.k_stride + c));
+      StoreHalf(values.first + (task.first_token + r) * values.columns,
+                Load(task.v + r * task.v_stride + c));
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      uint16_t* keys = task.record + (c + i) * kBlockTokens + task.first_token;
+      for (int r = 0; r < task.num_rows; ++r) keys[r] = by_token[r][i];
+    }
+  }
+  if (task.first_token + task.num_rows == kBlockTokens) StoreMeans(task.record, task.head_dim);
+}
+
+}  // namespace
+}  // namespace baton::BATON_ISA
