@@ -3,8 +3,10 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
+#include "base/check.h"
 #include "base/double_double.h"
 
 namespace baton {
@@ -21,6 +23,9 @@ constexpr double kHalfPi2 = 0x1.1a62633145c07p-54;
 constexpr double kHalfPi3 = -0x1.f1976b7ed8fbcp-110;
 constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
 constexpr DoubleDouble kLn2 = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
+// ln 2 again, the first part with 42 bits: its product with a whole number below 2^11 is exact.
+constexpr double kLn2High = 0x1.62e42fefa3800p-1;
+constexpr double kLn2Low = 0x1.ef35793c76730p-45;
 constexpr DoubleDouble kOneOverLn2 = {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
 
 // 1 / n!, each rounded once: n! is exact in a double up to n = 22.
@@ -55,12 +60,53 @@ double PowerOfTwo(int64_t exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
-// e^r · 2^k for |r| <= 0.35, by the Taylor series; its terms beyond r^13 are below 2^-57.
+// Two numbers that are computed together; each with the operations of one.
+constexpr size_t kLanes = 2;
+using Lanes = double __attribute__((vector_size(16)));
+using LaneBits = uint64_t __attribute__((vector_size(16)));
+
+int64_t BitsOf(double x) {
+  return std::bit_cast<int64_t>(x);
+}
+LaneBits BitsOf(Lanes x) {
+  return reinterpret_cast<LaneBits>(x);
+}
+double FromBits(uint64_t bits) {
+  return std::bit_cast<double>(bits);
+}
+Lanes FromBits(LaneBits bits) {
+  return reinterpret_cast<Lanes>(bits);
+}
+
+// e^(r + rest) for |r| <= 0.35, by the Taylor series; its terms beyond r^13 are below 2^-57.
+template <typename T>
+T ExpOfSmall(T r, T rest) {
+  T p = r * kInverseFactorial[13] + kInverseFactorial[12];
+  for (int n = 11; n >= 2; --n) p = p * r + kInverseFactorial[n];
+  return 1.0 + (r + (r * r * p + rest * (1.0 + r)));
+}
+
+constexpr double kSmallestExponent = -708.39;
+constexpr double kLargestExponent = 0x1.62e42fefa39efp+9;  // the last one below infinity
+
+// e^x by x = k·ln 2 + r. Requires: kSmallestExponent <= x <= kLargestExponent.
+template <typename T>
+T ExpInRange(T x) {
+  // Adding 1.5 · 2^52 rounds to a whole number and leaves it in the low bits.
+  constexpr double kRound = 0x1.8p+52;
+  const T shifted = x * kOneOverLn2.hi + kRound;
+  const T k = shifted - kRound;
+  const T high = x - k * kLn2High;
+  const T low = k * kLn2Low;
+  const T r = high - low;
+  const T value = ExpOfSmall(r, (high - r) - low);
+  // value is in (0.7, 1.42): adding k to its exponent stays among the normal numbers.
+  return FromBits(BitsOf(value) + (BitsOf(shifted) << 52));
+}
+
+// e^r · 2^k for |r| <= 0.35.
 double ScaledExp(DoubleDouble r, int64_t k) {
-  const double h = r.hi;
-  double p = kInverseFactorial[13];
-  for (int n = 12; n >= 2; --n) p = p * h + kInverseFactorial[n];
-  const double value = 1.0 + (h + (h * h * p + r.lo * (1.0 + h)));
+  const double value = ExpOfSmall(r.hi, r.lo);
   return k > 1023 ? value * PowerOfTwo(k - 1) * 2.0 : value * PowerOfTwo(k);
 }
 
@@ -161,9 +207,22 @@ double SinOfAngle(const Angle& angle) {
 
 double Exp(double x) {
   if (x != x) return x;
-  if (x < -708.39) return 0.0;
-  if (x > 709.79) return kInfinity;
-  return ExpOf({x, 0.0});
+  if (x < kSmallestExponent) return 0.0;
+  if (x > kLargestExponent) return kInfinity;
+  return ExpInRange(x);
+}
+
+void ExpInto(std::span<const double> x, std::span<double> out) {
+  CHECK_EQ(x.size(), out.size());
+  size_t i = 0;
+  for (; i + kLanes <= x.size(); i += kLanes) {
+    Lanes lanes;
+    std::memcpy(&lanes, x.data() + i, sizeof(lanes));
+    const auto in_range = reinterpret_cast<LaneBits>(lanes >= kSmallestExponent);
+    const LaneBits bits = BitsOf(ExpInRange(lanes)) & in_range;
+    std::memcpy(out.data() + i, &bits, sizeof(bits));
+  }
+  for (; i < x.size(); ++i) out[i] = Exp(x[i]);
 }
 
 double Exp2(double x) {

@@ -9,10 +9,16 @@
 // Threads: any. Memory: none.
 #pragma once
 
+#include <span>
+
 namespace baton {
 
 // e^x. 0 below −708.39, infinity above 709.78; NaN for NaN.
 double Exp(double x);
+
+// Exp of each number, with the same bits; several at a time, for whole vocabularies.
+// Shapes: x, out: [n] f64; they may be the same memory. Requires: no x is NaN or above 709.78.
+void ExpInto(std::span<const double> x, std::span<double> out);
 
 // 2^x, exact for whole x. 0 below −1022, infinity from 1024 on; NaN for NaN.
 double Exp2(double x);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <vector>
 
 #include "base/rng.h"
 
@@ -186,6 +187,25 @@ TEST(PortableMath, ExactWhereItShouldBe) {
   EXPECT_EQ(Pow(10.0, 15.0), 1e15);
 }
 
+TEST(PortableMath, ManyAtATimeAreTheSameBits) {
+  RandomStream random({.seed = 3, .stream = 0});
+  for (const size_t size : {0u, 1u, 2u, 3u, 7u, 1000u}) {
+    std::vector<double> x(size);
+    for (double& value : x) value = -800.0 + 1500.0 * random.NextUniform();
+    if (size > 5) {
+      x[0] = -kInfinity;
+      x[1] = -708.39;
+      x[2] = std::nextafter(-708.39, -kInfinity);
+      x[3] = 0.0;
+    }
+    std::vector<double> out(size);
+    ExpInto(x, out);
+    for (size_t i = 0; i < size; ++i) EXPECT_EQ(out[i], Exp(x[i])) << x[i];
+    ExpInto(x, x);
+    EXPECT_EQ(x, out);
+  }
+}
+
 TEST(PortableMath, EdgesOfTheDomain) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (double (*function)(double) : {Exp, Exp2, Log, Log1p, Log2, Sin, Cos}) {
@@ -197,6 +217,8 @@ TEST(PortableMath, EdgesOfTheDomain) {
   EXPECT_GT(Exp(-708.38), 0.0);
   EXPECT_EQ(Exp(710.0), kInfinity);
   EXPECT_LT(Exp(709.78), kInfinity);
+  EXPECT_LE(Ulps(Exp(0x1.62e42fefa39efp+9), std::exp(0x1.62e42fefa39efp+9L)), 1.0);
+  EXPECT_EQ(Exp(std::nextafter(0x1.62e42fefa39efp+9, kInfinity)), kInfinity);
   EXPECT_EQ(Exp(kInfinity), kInfinity);
   EXPECT_EQ(Exp2(1024.0), kInfinity);
   EXPECT_EQ(Exp2(-1022.5), 0.0);

@@ -1,14 +1,12 @@
 #include "sample/sampler.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.h"
 #include "base/portable_math.h"
 #include "base/rng.h"
+#include "sample/vocabulary_scan.h"
 
 namespace baton {
 namespace {
@@ -18,13 +16,16 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kFirstTopP = 128;
 constexpr int64_t kTopPGrowth = 16;
 
-// The index of the greatest value, the lowest among equals. Requires: not empty.
-int64_t IndexOfBest(std::span<const double> values) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < std::ssize(values); ++i) {
-    if (values[i] > values[best]) best = i;
+// The greatest logit tells whether a token can be chosen at all.
+Result<> CheckFinite(double best_logit) {
+  if (best_logit == -kInfinity) {
+    return Fail(ErrorCode::kInternal,
+                "no token has a finite logit: the model or its input is damaged");
   }
-  return best;
+  if (best_logit == kInfinity) {
+    return Fail(ErrorCode::kInternal, "a logit is infinite: the model or its input is damaged");
+  }
+  return {};
 }
 
 bool IdBefore(const Candidate& a, const Candidate& b) {
@@ -34,7 +35,7 @@ bool IdBefore(const Candidate& a, const Candidate& b) {
 }  // namespace
 
 Sampler::Sampler(int64_t vocab_size)
-    : vocab_size_(vocab_size), counts_(vocab_size), values_(vocab_size) {
+    : vocab_size_(vocab_size), counts_(vocab_size), values_(vocab_size), scratch_(kScanBlock) {
   CHECK_GT(vocab_size, 0);
   kept_.reserve(vocab_size);
   weights_.reserve(vocab_size);
@@ -43,10 +44,12 @@ Sampler::Sampler(int64_t vocab_size)
 Result<SampledToken> Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
                                      const TokenHistory& history) {
   SampledToken token;
-  if (auto r = LoadLogits(logits); !r) return Forward(r);
+  CHECK_EQ(std::ssize(logits), vocab_size_);
+  const double best_logit = LoadLogits(logits, values_);
+  if (auto r = CheckFinite(best_logit); !r) return Forward(r);
   Normaliser raw;
   if (params.num_top_logprobs) {
-    raw = NormaliserOfValues();
+    raw = {.best = best_logit, .log_sum = Log(SumOfExp(values_, best_logit, scratch_))};
     ListRawTop(raw, *params.num_top_logprobs, token);
   }
   ApplyBias(params, values_);
@@ -54,7 +57,7 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits, const Sampli
     if (auto r = ApplyPenalties(params, history, counts_, values_); !r) return Forward(r);
   }
   if (params.is_greedy()) {
-    kept_.assign(1, {static_cast<TokenId>(IndexOfBest(values_)), 0.0});
+    kept_.assign(1, {static_cast<TokenId>(FirstIndexOf(values_, GreatestOf(values_))), 0.0});
   } else {
     ScaleByTemperature(params.temperature);
     Filter(params);
@@ -74,32 +77,6 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits, const Sampli
   return token;
 }
 
-Result<> Sampler::LoadLogits(std::span<const float> logits) {
-  CHECK_EQ(std::ssize(logits), vocab_size_);
-  bool any_finite = false;
-  for (int64_t i = 0; i < vocab_size_; ++i) {
-    const double logit = std::isnan(logits[i]) ? -kInfinity : static_cast<double>(logits[i]);
-    if (logit == kInfinity) {
-      return Fail(ErrorCode::kInternal,
-                  fmt::format("the logit of token id {} is infinite: the model or its input is "
-                              "damaged",
-                              i));
-    }
-    any_finite = any_finite || logit != -kInfinity;
-    values_[i] = logit;
-  }
-  if (any_finite) return {};
-  return Fail(ErrorCode::kInternal,
-              "no token has a finite logit: the model or its input is damaged");
-}
-
-Sampler::Normaliser Sampler::NormaliserOfValues() const {
-  const double best = values_[IndexOfBest(values_)];
-  double sum = 0.0;
-  for (const double value : values_) sum += Exp(value - best);
-  return {.best = best, .log_sum = Log(sum)};
-}
-
 void Sampler::ListRawTop(const Normaliser& raw, int64_t num_top, SampledToken& token) {
   SelectTop(values_, num_top, best_);
   token.raw_top.reserve(best_.size());
@@ -109,12 +86,24 @@ void Sampler::ListRawTop(const Normaliser& raw, int64_t num_top, SampledToken& t
 }
 
 void Sampler::ScaleByTemperature(double temperature) {
-  const double best = values_[IndexOfBest(values_)];
-  for (double& value : values_) value = (value - best) / temperature;
+  const double best = GreatestOf(values_);
+  double* values = values_.data();
+  for (int64_t i = 0; i < vocab_size_; ++i) values[i] = (values[i] - best) / temperature;
 }
 
 void Sampler::Filter(const SamplingParams& params) {
+  // The best has value 0; a token min_p times as probable has value ln min_p.
+  const double least = params.min_p > 0.0 ? Log(params.min_p) : -kInfinity;
   const bool limited = params.top_k > 0 && params.top_k < vocab_size_;
+  if (!limited && params.top_p >= 1.0) {
+    kept_.clear();
+    for (int64_t i = 0; i < vocab_size_; ++i) {
+      if (values_[i] >= least && values_[i] != -kInfinity) {
+        kept_.push_back({static_cast<TokenId>(i), values_[i]});
+      }
+    }
+    return;
+  }
   if (limited) {
     SelectTop(values_, params.top_k, kept_);
     if (params.top_p < 1.0) {
@@ -122,18 +111,10 @@ void Sampler::Filter(const SamplingParams& params) {
       for (const Candidate& candidate : kept_) total += Exp(candidate.value);
       KeepTopP(params.top_p, total);
     }
-  } else if (params.top_p < 1.0) {
-    KeepTopPOfAll(params.top_p);
   } else {
-    kept_.clear();
-    for (int64_t i = 0; i < vocab_size_; ++i) {
-      if (values_[i] != -kInfinity) kept_.push_back({static_cast<TokenId>(i), values_[i]});
-    }
+    KeepTopPOfAll(params.top_p);
   }
-  if (params.min_p > 0.0) {
-    // The best candidate has value 0 and weight 1.
-    std::erase_if(kept_, [&](const Candidate& c) { return Exp(c.value) < params.min_p; });
-  }
+  std::erase_if(kept_, [least](const Candidate& c) { return c.value < least; });
 }
 
 // Cuts kept_, which is in rank order, behind the token with which the share is reached.
@@ -151,8 +132,7 @@ void Sampler::KeepTopP(double top_p, double total) {
 // The share of the whole vocabulary is nearly always reached within its first hundred tokens:
 // sorting all would cost most of the time. How many are looked at does not change the outcome.
 void Sampler::KeepTopPOfAll(double top_p) {
-  double total = 0.0;
-  for (const double value : values_) total += Exp(value);
+  const double total = SumOfExp(values_, 0.0, scratch_);
   for (int64_t looked_at = kFirstTopP;; looked_at *= kTopPGrowth) {
     SelectTop(values_, std::min(looked_at, vocab_size_), kept_);
     const size_t found = kept_.size();
@@ -166,12 +146,11 @@ double Sampler::WeighKept() {
   if (!std::is_sorted(kept_.begin(), kept_.end(), IdBefore)) {
     std::sort(kept_.begin(), kept_.end(), IdBefore);
   }
-  weights_.clear();
+  weights_.resize(kept_.size());
+  for (size_t i = 0; i < kept_.size(); ++i) weights_[i] = kept_[i].value;
+  ExpInto(weights_, weights_);
   double total = 0.0;
-  for (const Candidate& candidate : kept_) {
-    weights_.push_back(Exp(candidate.value));
-    total += weights_.back();
-  }
+  for (const double weight : weights_) total += weight;
   return total;
 }
 

@@ -75,8 +75,6 @@ class Sampler {
     double Logprob(double value) const { return (value - best) - log_sum; }
   };
 
-  Result<> LoadLogits(std::span<const float> logits);
-  Normaliser NormaliserOfValues() const;
   void ListRawTop(const Normaliser& raw, int64_t num_top, SampledToken& token);
   void ScaleByTemperature(double temperature);
   void Filter(const SamplingParams& params);
@@ -92,6 +90,7 @@ class Sampler {
   std::vector<Candidate> kept_;  // what the filters have left
   std::vector<double> weights_;  // exp of the kept values
   std::vector<Candidate> best_;  // scratch of the lists
+  std::vector<double> scratch_;  // scratch of the sums
 };
 
 }  // namespace baton
