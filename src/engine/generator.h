@@ -36,8 +36,6 @@ struct GenerationRequest {
   std::vector<std::string> stop_strings;
   // Goes on through end tokens.
   bool ignore_end_tokens = false;
-  // Alternatives to report with every token, 0 to 20 or the sampler's limit.
-  int num_top_logprobs = 0;
 };
 
 // What a generation tells while it runs. Called on the thread that called Generate.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "kernels/isa.h"
@@ -25,6 +26,8 @@ struct LoadOptions {
   int num_threads = 1;
   // Context in tokens; nothing means: what the model was trained for.
   std::optional<int64_t> context_tokens;
+  // Prompt tokens of one step: the size of the workspace.
+  int64_t chunk_tokens = 512;
   // Name of a built-in chat template, or the text of one, instead of the file's.
   std::optional<std::string> chat_template_name;
   std::optional<std::string> chat_template_text;
@@ -44,6 +47,8 @@ struct LoadedModel {
   std::unique_ptr<Tokenizer> tokenizer;
   // Nothing if the file has no template and none was named; chat then needs --chat-template.
   std::unique_ptr<ChatTemplate> chat_template;
+  // What the user should know: a context beyond the trained one, tensors that nothing reads, ...
+  std::vector<std::string> warnings;
 };
 
 // Opens, checks and repacks a model. Before anything large is allocated it compares the memory that

@@ -170,7 +170,8 @@ void StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit) {
     const SequenceStep& sequence = plan.sequences[s];
     for (int64_t n = 0; n < sequence.num_logit_rows(); ++n) {
       const int64_t row = sequence.LogitRow(n);
-      batch_.push_back({.sequence = static_cast<int32_t>(s), .row = static_cast<int32_t>(row)});
+      batch_.push_back(
+          {.sequence = static_cast<int32_t>(s), .row = static_cast<int32_t>(row), .logits = {}});
       batch_rows_.push_back(first_row + row);
       if (static_cast<int64_t>(batch_rows_.size()) == kLogitBatchRows) flush();
     }

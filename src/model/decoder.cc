@@ -100,7 +100,9 @@ void Decoder::Begin(std::span<const TokenId> tokens, std::span<const int64_t> po
   }
   for (size_t i = 0; i < rope_rows_.size(); ++i) {
     const RopeTable& table = model_->ropes()[i];
-    ComputeRopeRows(context_, table, positions, Rows(rope_rows_[i], table.RowFloats()));
+    ComputeRopeRows(context_, {.table = table,
+                               .positions = positions,
+                               .cos_sin = Rows(rope_rows_[i], table.RowFloats())});
   }
   Observe("embedding", -1, hidden);
 }
@@ -161,7 +163,9 @@ void Decoder::AttentionInputs(int layer) {
     if (layer_spec.has_qk_norm) {
       Norm(projection.out, weights.vector(projection.norm), projection.out);
     }
-    ApplyRope(context_, table, Rows(rope_rows_[rope], table.RowFloats()), projection.out);
+    ApplyRope(context_, {.table = table,
+                         .cos_sin = Rows(rope_rows_[rope], table.RowFloats()),
+                         .x = projection.out});
   }
   Observe("q_rope", layer, q());
   Observe("k_rope", layer, k());

@@ -48,7 +48,7 @@ Result<ModelSpec> ReadGemma3Spec(const GgufFile& file) {
 
   // The 27B model scales by its width per head, not by its head size.
   const float scaled_dim = spec.num_layers() == kLayersOf27B
-                               ? static_cast<float>(spec.hidden_size) / spec.num_heads
+                               ? static_cast<float>(spec.hidden_size / spec.num_heads)
                                : static_cast<float>(spec.head_dim);
   for (int i = 0; i < spec.num_layers(); ++i) {
     LayerSpec& layer = spec.layers[i];

@@ -1,0 +1,107 @@
+#include "engine/loaded_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/memory_needs.h"
+#include "engine/tokenizer_from_gguf.h"
+#include "format/gguf.h"
+#include "model/arch/architecture.h"
+
+namespace baton {
+namespace {
+
+constexpr char kTemplateKey[] = "tokenizer.chat_template";
+
+// The template that was asked for, else the file's, else none.
+Result<std::unique_ptr<ChatTemplate>> OpenChatTemplate(const GgufFile& file,
+                                                       const LoadOptions& options) {
+  const auto keep = [](Result<ChatTemplate> opened) -> Result<std::unique_ptr<ChatTemplate>> {
+    if (!opened) return Forward(opened);
+    return std::make_unique<ChatTemplate>(*std::move(opened));
+  };
+  if (options.chat_template_name) return keep(ChatTemplate::Builtin(*options.chat_template_name));
+  if (options.chat_template_text) {
+    return keep(ChatTemplate::FromSource(*options.chat_template_text));
+  }
+  if (!file.Has(kTemplateKey)) return std::unique_ptr<ChatTemplate>();
+  Result<std::string_view> source = file.GetString(kTemplateKey);
+  if (!source) return Forward(source);
+  Result<ChatTemplate> opened = ChatTemplate::FromSource(*source);
+  if (!opened) {
+    return Fail(opened.error().code,
+                fmt::format("{}: {}: {}; name another with --chat-template", file.name(),
+                            kTemplateKey, opened.error().message));
+  }
+  return keep(std::move(opened));
+}
+
+// The context to compute with, and a warning where it goes beyond what the model has seen.
+Result<int64_t> ChooseContext(const ModelSpec& spec, const LoadOptions& options,
+                              std::vector<std::string>& warnings) {
+  const int64_t context = options.context_tokens.value_or(spec.trained_context);
+  if (context < 1 || context > ModelLimits::kMaxContext) {
+    return Fail(ErrorCode::kInvalid, fmt::format("the context is {} tokens; it must be in 1..{}",
+                                                 context, ModelLimits::kMaxContext));
+  }
+  if (context > spec.trained_context) {
+    warnings.push_back(
+        fmt::format("the context of {} tokens is longer than the {} that the model was trained "
+                    "for; answers beyond that may make no sense",
+                    context, spec.trained_context));
+  }
+  return context;
+}
+
+Result<> CheckFits(const GgufFile& file, const ModelSpec& spec, const LoadOptions& options,
+                   int64_t context) {
+  Result<MemoryNeeds> needs =
+      EstimateMemory(file, spec,
+                     {.context_tokens = context,
+                      .step = {.max_sequences = 1,
+                               .max_rows = std::min(options.chunk_tokens, context),
+                               .max_context = context,
+                               .precision = options.precision},
+                      .num_threads = options.num_threads});
+  if (!needs) return Forward(needs);
+  const std::optional<uint64_t> available = AvailableMemory();
+  if (!available.has_value()) return {};
+  return CheckMemory(*needs, *available, context);
+}
+
+}  // namespace
+
+Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& progress) {
+  Result<GgufFile> file = GgufFile::Open(options.path);
+  if (!file) return Forward(file);
+  Result<ModelSpec> spec = ReadModelSpec(*file);
+  if (!spec) return Forward(spec);
+
+  LoadedModel loaded;
+  loaded.path = options.path;
+  loaded.options = options;
+  Result<int64_t> context = ChooseContext(*spec, options, loaded.warnings);
+  if (!context) return Forward(context);
+  loaded.context_tokens = *context;
+  if (Result<> fits = CheckFits(*file, *spec, options, *context); !fits) return Forward(fits);
+
+  Result<std::unique_ptr<ChatTemplate>> chat_template = OpenChatTemplate(*file, options);
+  if (!chat_template) return Forward(chat_template);
+  loaded.chat_template = *std::move(chat_template);
+  Result<Tokenizer> tokenizer = TokenizerFromGguf(*file);
+  if (!tokenizer) {
+    return Fail(tokenizer.error().code, options.path + ": " + tokenizer.error().message);
+  }
+  loaded.tokenizer = std::make_unique<Tokenizer>(*std::move(tokenizer));
+
+  Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(options.num_threads);
+  if (!pool) return Forward(pool);
+  loaded.pool = *std::move(pool);
+  Result<Model> model = Model::Load(*file, *loaded.pool, progress);
+  if (!model) return Forward(model);
+  loaded.model = std::make_unique<Model>(*std::move(model));
+  return loaded;
+}
+
+}  // namespace baton

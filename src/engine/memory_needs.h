@@ -1,0 +1,41 @@
+// What a model will take of the machine's memory, before any of it is allocated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "format/gguf.h"
+#include "forward/step_forward.h"
+#include "model/model_spec.h"
+
+namespace baton {
+
+// Units: bytes.
+struct MemoryNeeds {
+  uint64_t weight_bytes = 0;     // repacked
+  uint64_t kv_bytes = 0;         // of one sequence as long as the context
+  uint64_t kv_block_bytes = 0;   // of 64 tokens
+  uint64_t workspace_bytes = 0;  // of a step
+
+  uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes; }
+};
+
+struct MemoryQuestion {
+  int64_t context_tokens = 0;
+  StepForwardOptions step;
+  int num_threads = 1;
+};
+
+// Tensors that the file lacks count as nothing. Errors: invalid (sizes that no cache can have).
+Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
+                                   const MemoryQuestion& question);
+
+// Memory that this process can still take: what the system calls available, within the cgroup's
+// limit. Nothing if neither can be read. Units: bytes.
+std::optional<uint64_t> AvailableMemory();
+
+// Whether the needs fit. Errors: exhausted, with all numbers and the largest context that fits.
+Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens);
+
+}  // namespace baton
