@@ -127,18 +127,19 @@ def make_rendered(folder):
 
 
 def make_snippets():
-    sys.path.insert(0, str(DATA))
-    snippets = [s for s in (DATA / "snippets.txt").read_text().split("\n====\n") if s.strip()]
-    variables = json.loads((DATA / "snippet_variables.json").read_text())
+    """snippets.txt holds one template a line; the sign for "return" stands for a newline."""
+    variables = (DATA / "snippet_variables.json").read_text()
     out = []
-    for source in snippets:
-        source = source.rstrip("\n") if source.endswith("\n\n") else source
+    for line in (DATA / "snippets.txt").read_text().split("\n"):
+        if not line:
+            continue
+        source = line.replace("\u23ce", "\n")
         try:
             template = environment().from_string(source)
-        except jinja2.exceptions.TemplateError as error:
+        except Exception as error:  # Python refuses some of what Jinja generates
             out.append({"template": source, "syntax_error": str(error)})
             continue
-        out.append({"template": source, **outcome(template, json.loads(json.dumps(variables)))})
+        out.append({"template": source, **outcome(template, json.loads(variables))})
     body = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in out)
     (DATA / "snippets.json").write_text("[\n" + body + "\n]\n")
     print(f"{len(out)} snippets")

@@ -114,7 +114,9 @@ void CheckGoldenTemplate(const ordered_json& entry, const std::string& source) {
       EXPECT_EQ(text.error().code, ErrorCode::kInvalid);
       const std::optional<std::string_view> words = RefusalWords(text.error());
       EXPECT_EQ(words.has_value(), item.contains("raised")) << text.error().message;
-      if (words.has_value() && item.contains("raised")) EXPECT_EQ(*words, item["raised"]);
+      if (words.has_value() && item.contains("raised")) {
+        EXPECT_EQ(*words, item["raised"]);
+      }
     }
   }
 }
