@@ -1,15 +1,23 @@
+#include "cli/chat_command.h"
 #include "cli/command.h"
 #include "cli/detokenize_command.h"
+#include "cli/eval_logits_command.h"
+#include "cli/eval_perplexity_command.h"
 #include "cli/inspect_command.h"
+#include "cli/run_command.h"
 #include "cli/tokenize_command.h"
 
 namespace baton {
 
 std::vector<std::unique_ptr<Command>> MakeCommands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(MakeRunCommand());
+  commands.push_back(MakeChatCommand());
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeDetokenizeCommand());
+  commands.push_back(MakeEvalLogitsCommand());
+  commands.push_back(MakeEvalPerplexityCommand());
   return commands;
 }
 

@@ -43,7 +43,7 @@ std::string FiguresText(const GenerationResult& result) {
                       DecodeTokensPerSecond(figures));
   text +=
       fmt::format("memory   {} of KV cache\n", BytesText(static_cast<uint64_t>(figures.kv_bytes)));
-  text += fmt::format("stopped  by {}\n", EndText(result));
+  text += fmt::format("stop     {}\n", EndText(result));
   return text;
 }
 

@@ -8,10 +8,11 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/memory_needs.h"
 #include "engine/tokenizer_from_gguf.h"
-#include "kv/block_layout.h"
 #include "model/arch/architecture.h"
 #include "model/weight_plan.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 namespace {
@@ -144,20 +145,20 @@ void AddSpec(const ModelSpec& spec, InspectReport& report) {
 
 void AddMemory(const GgufFile& file, const ModelSpec& spec, std::optional<int64_t> context_tokens,
                InspectReport& report) {
-  const Result<BlockLayout> layout = BlockLayout::Make({.num_layers = spec.num_layers(),
-                                                        .num_kv_heads = spec.num_kv_heads,
-                                                        .head_dim = spec.head_dim});
-  if (!layout) {
-    report.lacks.push_back(layout.error().message);
+  const int64_t context = context_tokens.value_or(spec.trained_context);
+  StepForwardOptions step;
+  step.max_context = context;
+  const Result<MemoryNeeds> needs =
+      EstimateMemory(file, spec, {.context_tokens = context, .step = step, .num_threads = 1});
+  if (!needs) {
+    report.lacks.push_back(needs.error().message);
     return;
   }
-  report.kv_bytes_per_token = layout->bytes_per_token();
-  MemoryFacts memory;
-  memory.context_tokens = context_tokens.value_or(spec.trained_context);
-  for (const GgufTensor& tensor : file.tensors()) memory.weight_bytes += tensor.byte_size;
-  memory.kv_bytes =
-      static_cast<uint64_t>(NumBlocksFor(memory.context_tokens)) * layout->block_bytes();
-  report.memory = memory;
+  report.kv_bytes_per_token = (needs->kv_block_bytes + kBlockTokens - 1) / kBlockTokens;
+  report.memory = MemoryFacts{.context_tokens = context,
+                              .weight_bytes = needs->weight_bytes,
+                              .kv_bytes = needs->kv_bytes,
+                              .workspace_bytes = needs->workspace_bytes};
 }
 
 // What stands in the way of the model, and of its text.

@@ -56,11 +56,14 @@ struct RopeFacts {
   int64_t num_layers = 0;  // that use it
 };
 
-// What a context of so many tokens takes. Units: bytes.
+// What a context of so many tokens takes on one thread with the default chunk. Units: bytes.
 struct MemoryFacts {
   int64_t context_tokens = 0;
   uint64_t weight_bytes = 0;
   uint64_t kv_bytes = 0;
+  uint64_t workspace_bytes = 0;
+
+  uint64_t total_bytes() const { return weight_bytes + kv_bytes + workspace_bytes; }
 };
 
 struct InspectReport {

@@ -108,10 +108,11 @@ void AddCostLines(const InspectReport& report, Lines& lines) {
   }
   if (!report.memory.has_value()) return;
   const MemoryFacts& memory = *report.memory;
-  lines.Add("memory", fmt::format("{} for a context of {} tokens: weights {}, kv cache {}",
-                                  BytesText(memory.weight_bytes + memory.kv_bytes),
-                                  CountText(memory.context_tokens), BytesText(memory.weight_bytes),
-                                  BytesText(memory.kv_bytes)));
+  lines.Add("memory",
+            fmt::format("{} for a context of {} tokens: weights {}, kv cache {}, workspace {}",
+                        BytesText(memory.total_bytes()), CountText(memory.context_tokens),
+                        BytesText(memory.weight_bytes), BytesText(memory.kv_bytes),
+                        BytesText(memory.workspace_bytes)));
 }
 
 Json OrNull(const std::optional<int64_t>& value) {
@@ -156,7 +157,8 @@ Json MemoryJson(const InspectReport& report) {
   return {{"context_tokens", memory.context_tokens},
           {"weight_bytes", memory.weight_bytes},
           {"kv_bytes", memory.kv_bytes},
-          {"total_bytes", memory.weight_bytes + memory.kv_bytes}};
+          {"workspace_bytes", memory.workspace_bytes},
+          {"total_bytes", memory.total_bytes()}};
 }
 
 }  // namespace

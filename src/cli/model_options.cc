@@ -10,6 +10,7 @@ namespace baton {
 namespace {
 
 constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
+constexpr int64_t kDefaultChunkTokens = 512;
 
 }  // namespace
 
@@ -55,14 +56,13 @@ LoadOptions ComputeOptions::ToLoadOptions(const std::string& path) const {
           .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
                                               : ReadCpuTopology().num_compute_threads(),
           .context_tokens = context_,
+          .chunk_tokens = chunk_.value_or(kDefaultChunkTokens),
           .chat_template_name = std::nullopt,
           .chat_template_text = std::nullopt};
 }
 
 GeneratorOptions ComputeOptions::ToGeneratorOptions() const {
-  GeneratorOptions options;
-  if (chunk_.has_value()) options.chunk_tokens = *chunk_;
-  return options;
+  return {.chunk_tokens = chunk_.value_or(kDefaultChunkTokens)};
 }
 
 }  // namespace baton

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <vector>
 
 #include "cli/printable.h"
 #include "cli/progress.h"
@@ -11,7 +10,7 @@
 namespace baton {
 namespace {
 
-constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxNoteBytes = 1024;
 
 }  // namespace
 
@@ -23,12 +22,10 @@ Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
         progress.Update(static_cast<int64_t>(done_bytes), static_cast<int64_t>(total_bytes));
       });
   progress.Clear();
-  if (model && !model->model->unused_tensors().empty()) {
-    const std::vector<std::string>& names = model->model->unused_tensors();
+  if (!model) return model;
+  for (const std::string& warning : model->warnings) {
     // A note that cannot be written stops nothing.
-    (void)console.err.Write(
-        fmt::format("baton: note: {} of the file's tensors are not used, the first is '{}'\n",
-                    names.size(), Printable(names.front(), kMaxNameBytes)));
+    (void)console.err.Write(fmt::format("baton: note: {}\n", Printable(warning, kMaxNoteBytes)));
   }
   return model;
 }

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Model files that cannot be: one line, exit code 1, no trace, no wait."""
+import os
+import random
+import struct
+import subprocess
+
+from baton_case import BATON, GEMMA, SMOL, BatonCase, cached, main
+from gguf_file import ARRAY, F32, FLOAT32, INT32, Q4_1, STRING, UINT32, GgufFile, tiny_llama
+
+
+class BadFiles(BatonCase):
+    def refuse(self, content, *words, command="inspect"):
+        path = self.file("bad.gguf", content)
+        line = self.fails(command, path, timeout=10)
+        self.assertIn("bad.gguf", line)
+        for word in words:
+            self.assertIn(word, line)
+        return line
+
+    def test_no_such_file_folder_and_device(self):
+        self.assertIn("no such file", self.fails("inspect", self.folder / "none.gguf"))
+        self.assertIn("folder", self.fails("inspect", self.folder))
+        self.fails("inspect", "/dev/null")
+        self.fails("inspect", "/dev/zero")
+
+    def test_never_waits_on_a_fifo(self):
+        path = str(self.folder / "fifo.gguf")
+        os.mkfifo(path)
+        self.fails("inspect", path, timeout=5)
+        self.fails("run", path, "-p", "x", timeout=5)
+
+    def test_no_read_permission(self):
+        path = self.file("secret.gguf", tiny_llama().bytes())
+        os.chmod(path, 0)
+        os.chmod(self.folder, 0o755)
+        command = [BATON, "inspect", path]
+        if os.geteuid() == 0:  # root may read anything
+            command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] + command
+        done = subprocess.run(command, capture_output=True, timeout=10, check=False)
+        if b"setpriv" in done.stderr or b"Permission denied" not in done.stderr:
+            # A program in a folder that others cannot enter does not even start.
+            if not os.access(os.path.dirname(BATON), os.X_OK) or b"failed to execute" in done.stderr:
+                self.skipTest("the program cannot be started by another user")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"Permission denied", done.stderr)
+
+    def test_empty_and_foreign(self):
+        self.refuse(b"", "empty")
+        self.refuse(b"GGUF")
+        self.refuse(b"gguf" + bytes(100))
+        self.refuse(b"\x7fELF" + bytes(1000))
+        self.refuse(b"PK\x03\x04" + bytes(1000))
+        self.refuse(b"{\"a\": 1}" * 100)
+
+    def test_versions_and_byte_order(self):
+        good = tiny_llama().bytes()
+        for version in (0, 1, 4, 2 ** 31):
+            self.refuse(good[:4] + struct.pack("<I", version) + good[8:], "version")
+        self.refuse(good[:4] + struct.pack(">I", 3) + good[8:], "big-endian")
+
+    def test_cut_anywhere(self):
+        good = tiny_llama().bytes()
+        rng = random.Random(7)
+        cuts = list(range(0, 64)) + rng.sample(range(64, len(good)), 60) + [len(good) - 1]
+        for cut in cuts:
+            self.refuse(good[:cut])
+
+    def test_random_damage_never_ends_in_a_trace(self):
+        good = tiny_llama().bytes()
+        rng = random.Random(11)
+        for _ in range(60):
+            bad = bytearray(good)
+            for _ in range(rng.choice([1, 2, 8])):
+                bad[rng.randrange(0, 8000)] = rng.randrange(256)
+            path = self.file("damaged.gguf", bytes(bad))
+            done = self.baton("inspect", path, timeout=10)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            if done.returncode == 1:
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+
+    def test_hostile_shapes(self):
+        cases = [
+            ([32, 0], F32), ([2 ** 62, 8], F32), ([2 ** 32, 2 ** 32], F32), ([1] * 5, F32),
+            ([], F32), ([31, 4], Q4_1), ([32, 4], 9999), ([32, 4], 4), ([2 ** 64 - 32, 4], F32),
+        ]
+        for dims, kind in cases:
+            file = GgufFile()
+            file.set("general.architecture", STRING, "llama")
+            file.tensor("odd.weight", dims, bytes(1024), kind)
+            line = self.refuse(file.bytes())
+            if len(dims) < 5:
+                self.assertIn("odd.weight", line)
+
+    def test_memory_stays_small_for_absurd_counts(self):
+        for tensors, keys in [(2 ** 63, 1), (1, 2 ** 63), (2 ** 64 - 1, 2 ** 64 - 1)]:
+            head = b"GGUF" + struct.pack("<IQQ", 3, tensors, keys) + bytes(100)
+            path = self.file("counts.gguf", head)
+            # 256 MiB of address space is plenty for a file of a hundred bytes.
+            done = subprocess.run(["prlimit", "--as=268435456", BATON, "inspect", path],
+                                  capture_output=True, timeout=10, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertNotIn(b"out of memory", done.stderr)
+
+    def test_text_from_the_file_cannot_steer_the_terminal(self):
+        file = tiny_llama(template="\x1b]0;owned\x07\n")
+        file.set("general.name", STRING, "a\x1b[2Jb\r\nc")
+        path = self.file("escape.gguf", file.bytes())
+        text = self.ok("inspect", path)
+        self.assertIn("a\\x1B[2Jb\\x0D\\nc", text)
+        self.assertNotIn("\x1b", text)
+
+
+class UnrunnableModels(BatonCase):
+    """Well-formed files that cannot be run: inspect says why, run refuses for the same reason."""
+
+    def lacks(self, file, *words):
+        path = self.file("model.gguf", file.bytes())
+        self.assertIn("does not run", self.ok("inspect", path))
+        line = self.fails("run", path, "-p", "hello", timeout=20)
+        for word in words:
+            self.assertIn(word, self.ok("inspect", path))
+            self.assertIn(word, line)
+
+    def test_unknown_architecture(self):
+        file = tiny_llama()
+        file.set("general.architecture", STRING, "mamba")
+        self.lacks(file, "mamba")
+
+    def test_no_architecture(self):
+        file = tiny_llama()
+        del file.keys["general.architecture"]
+        self.lacks(file, "general.architecture")
+
+    def test_missing_tensors(self):
+        for name in ["blk.1.ffn_down.weight", "blk.0.attn_norm.weight", "output_norm.weight",
+                     "token_embd.weight"]:
+            file = tiny_llama()
+            del file.tensors[name]
+            self.lacks(file, name)
+
+    def test_wrong_shape(self):
+        file = tiny_llama()
+        dims, kind, data = file.tensors["blk.0.attn_q.weight"]
+        file.tensors["blk.0.attn_q.weight"] = ([dims[0], dims[1] // 2], kind,
+                                               data[:len(data) // 2])
+        self.lacks(file, "blk.0.attn_q.weight")
+
+    def test_impossible_metadata(self):
+        cases = [
+            ("llama.block_count", UINT32, 0), ("llama.block_count", UINT32, 10 ** 6),
+            ("llama.block_count", STRING, "two"), ("llama.attention.head_count", UINT32, 0),
+            ("llama.attention.head_count_kv", UINT32, 0),
+            ("llama.attention.head_count_kv", UINT32, 3),
+            ("llama.embedding_length", UINT32, 65), ("llama.context_length", UINT32, 0),
+            ("llama.attention.layer_norm_rms_epsilon", FLOAT32, float("nan")),
+            ("llama.rope.freq_base", FLOAT32, 0.0),
+            ("tokenizer.ggml.bos_token_id", UINT32, 259),
+            ("tokenizer.ggml.eos_token_id", UINT32, 2 ** 32 - 1),
+        ]
+        for key, kind, content in cases:
+            file = tiny_llama()
+            file.set(key, kind, content)
+            with self.subTest(key=key, content=content):
+                # The message names the key; head counts may be blamed on either of the two.
+                self.lacks(file, "head" if "head" in key or "embedding" in key
+                           else key.removeprefix("tokenizer.ggml."))
+
+    def test_impossible_vocabulary(self):
+        tokens = tiny_llama().keys["tokenizer.ggml.tokens"][1]
+        for changed in (tokens[:-1], tokens + ["extra"]):
+            file = tiny_llama()
+            file.set("tokenizer.ggml.tokens", ARRAY, changed, STRING)
+            file.set("tokenizer.ggml.token_type", ARRAY, [1] * len(changed), INT32)
+            self.lacks(file, "tokenizer.ggml.tokens")
+        file = tiny_llama()
+        del file.keys["tokenizer.ggml.model"]
+        self.lacks(file, "tokenizer.ggml.model")
+        file = tiny_llama()
+        file.set("tokenizer.ggml.pre", STRING, "no-such-family")
+        self.lacks(file, "no-such-family")
+        file = tiny_llama()
+        file.set("tokenizer.ggml.merges", ARRAY, ["zzz qqq"], STRING)
+        self.lacks(file, "merges")
+
+    def test_unknown_rope_scaling(self):
+        file = tiny_llama()
+        file.set("llama.rope.scaling.type", STRING, "spiral")
+        self.lacks(file, "spiral")
+        file = tiny_llama()
+        file.set("llama.rope.scaling.type", STRING, "linear")
+        file.set("llama.rope.scaling.factor", FLOAT32, 0.0)
+        self.lacks(file, "rope.scaling.factor")
+
+    def test_unsupported_tensor_type_is_named(self):
+        file = tiny_llama()
+        dims, _, _ = file.tensors["blk.0.attn_q.weight"]
+        file.tensors["blk.0.attn_q.weight"] = ([256, 16], 16, bytes(66 * 16))  # IQ2_XXS
+        path = self.file("iq2.gguf", file.bytes())
+        self.assertIn("IQ2_XXS", self.ok("inspect", path))
+        self.assertIn("IQ2_XXS", self.fails("run", path, "-p", "x"))
+        self.assertEqual(dims, [64, 64])
+
+    def test_vocabulary_only(self):
+        path = cached("llama-cpp-models/ggml-vocab-qwen2.gguf")
+        self.assertIn("vocabulary only", self.ok("inspect", path))
+        self.assertIn("vocabulary", self.fails("run", path, "-p", "x"))
+
+
+class RealModelsCut(BatonCase):
+    def test_smol_cut_one_byte_before_its_end_and_at_the_data(self):
+        for name in (SMOL, GEMMA):
+            path = cached(name)
+            cut = self.folder / "cut.gguf"
+            size = os.path.getsize(path)
+            # A hole costs no disk.
+            with open(path, "rb") as source, open(cut, "wb") as target:
+                target.write(source.read(16 << 20))
+                target.truncate(size - 1)
+            self.assertIn("cut.gguf", self.fails("inspect", cut))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Full disks, closed pipes and closed descriptors: reported or quiet, as Unix tools do."""
+import subprocess
+
+from baton_case import BATON, SMOL, BatonCase, cached, main
+from gguf_file import tiny_llama
+
+NO_SPACE = "cannot write to standard output: No space left on device"
+
+
+class Streams(BatonCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = str(cls.folder / "tiny.gguf")
+        with open(cls.model, "wb") as file:
+            file.write(tiny_llama(context=4096).bytes())
+
+    COMMANDS = [
+        ["--help"],
+        ["--version"],
+        ["run", "--help"],
+        ["inspect", "{model}"],
+        ["inspect", "{model}", "--json"],
+        ["tokenize", "{model}"],
+        ["run", "{model}", "--raw", "-p", "x", "-n", "2", "--ignore-eos"],
+        ["run", "{model}", "--raw", "-p", "x", "-n", "2", "--ignore-eos", "--json"],
+        ["eval", "logits", "{model}", "--ids", "-", "--json"],
+        ["chat", "{model}", "-n", "4", "--ignore-eos"],
+    ]
+
+    def commands(self):
+        for words in self.COMMANDS:
+            yield [BATON] + [word.format(model=self.model) for word in words]
+
+    def test_full_disk_is_reported(self):
+        for command in self.commands():
+            with self.subTest(command=command[1:]), open("/dev/full", "wb") as full:
+                done = subprocess.run(command, input=b"1 2 3\n", stdout=full,
+                                      stderr=subprocess.PIPE, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(NO_SPACE, done.stderr.decode())
+                self.assertEqual(done.stderr.count(NO_SPACE.encode()), 1)
+
+    def test_closed_pipe_is_quiet(self):
+        for command in self.commands():
+            with self.subTest(command=command[1:]):
+                process = subprocess.Popen(command, stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                process.stdout.close()
+                try:
+                    process.stdin.write(b"1 2 3\n")
+                    process.stdin.close()
+                except BrokenPipeError:  # it was gone before it read anything
+                    pass
+                error = process.stderr.read()
+                process.stderr.close()
+                self.assertEqual(process.wait(timeout=60), 1)
+                self.assertEqual(error, b"")
+
+    def test_a_reader_that_leaves_stops_the_generation(self):
+        # Thousands of tokens would take long; a few bytes are read.
+        process = subprocess.Popen([BATON, "run", self.model, "--raw", "-p", "x", "--ignore-eos"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(len(process.stdout.read(1)), 1)
+        process.stdout.close()
+        self.assertEqual(process.stderr.read(), b"")
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=30), 1)
+
+    def test_closed_descriptors(self):
+        run = f"'{BATON}' run '{self.model}' --raw --ignore-eos -n 2 -p x"
+        for redirection, code in [(">&-", 1), ("2>&-", 0), ("<&-", 0), ("2>/dev/full", 0)]:
+            done = subprocess.run(["sh", "-c", f"{run} {redirection}"], capture_output=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, code, (redirection, done.stderr))
+        done = subprocess.run(["sh", "-c", f"'{BATON}' tokenize '{self.model}' <&-"],
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"cannot read standard input: Bad file descriptor", done.stderr)
+
+    def test_no_progress_and_no_control_bytes_in_a_pipe(self):
+        text = "The quick brown fox jumps over the lazy dog. " * 60
+        done = self.baton("run", cached(SMOL), "-p", text, "-n", "1", "--isa", "portable",
+                          timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for stream in (done.stdout, done.stderr):
+            self.assertNotIn(b"\x1b", stream)
+            self.assertNotIn(b"\r", stream)
+
+
+if __name__ == "__main__":
+    main()

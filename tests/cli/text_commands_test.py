@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""baton tokenize, detokenize, inspect: golden ids, bytes and facts."""
+import json
+
+from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
+from gguf_file import tiny_llama
+
+DATA = TESTS / "data"
+
+
+class TextCommands(BatonCase):
+    def test_golden_ids_of_both_models(self):
+        for model in (SMOL, GEMMA):
+            path = cached(model)
+            folder = DATA / "golden" / model.removesuffix(".gguf")
+            for file in sorted(folder.glob("logits-*.json")):
+                golden = json.loads(file.read_text())
+                flags = [] if golden["parse_special"] else ["--no-special"]
+                text = self.ok("tokenize", path, *flags, stdin=golden["prompt"])
+                self.assertEqual([int(word) for word in text.split()], golden["tokens"], file)
+
+    def test_there_and_back(self):
+        text = "A🦉 é 漢字 👩‍👩‍👧 end\n\n  <|im_end|> two  spaces\t"
+        for model in (SMOL, GEMMA):
+            path = cached(model)
+            ids = self.ok("tokenize", path, "--no-bos", stdin=text)
+            self.assertEqual(self.ok("detokenize", path, stdin=ids), text)
+            as_json = json.loads(self.ok("tokenize", path, "--no-bos", "--json", stdin=text))
+            self.assertEqual(as_json["ids"], [int(word) for word in ids.split()])
+            self.assertEqual(as_json["count"], len(as_json["ids"]))
+            self.assertEqual(self.ok("detokenize", path, stdin=json.dumps(as_json["ids"])), text)
+
+    def test_special_tokens_and_bos(self):
+        smol, gemma = cached(SMOL), cached(GEMMA)
+        self.assertEqual(self.ok("tokenize", smol, stdin="<|im_end|>"), "2\n")
+        self.assertNotEqual(self.ok("tokenize", smol, "--no-special", stdin="<|im_end|>"), "2\n")
+        self.assertTrue(self.ok("tokenize", gemma, stdin="Hello").startswith("2 "))
+        # One BOS, not two, where the text brings its own.
+        ids = self.ok("tokenize", gemma, stdin="<bos>Hello").split()
+        self.assertEqual(ids.count("2"), 1)
+        self.assertNotIn("2", self.ok("tokenize", gemma, "--no-bos", stdin="Hello").split())
+        self.assertEqual(self.ok("detokenize", smol, "--no-special", stdin="1 2"), "")
+
+    def test_edges(self):
+        smol = cached(SMOL)
+        self.assertEqual(self.ok("tokenize", smol, stdin=""), "\n")
+        self.assertEqual(self.ok("detokenize", smol, stdin=""), "")
+        done = self.baton("tokenize", smol, stdin=b"\xff\xfe")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("49152", self.fails("detokenize", smol, stdin="1 49152"))
+        self.assertIn("'-1'", self.fails("detokenize", smol, stdin="-1"))
+        self.assertIn("'2147483648'", self.fails("detokenize", smol, stdin="2147483648"))
+
+    def test_vocabulary_files_will_do(self):
+        path = cached("llama-cpp-models/ggml-vocab-qwen2.gguf")
+        ids = self.ok("tokenize", path, stdin="Hello, world")
+        self.assertEqual(self.ok("detokenize", path, stdin=ids), "Hello, world")
+
+    def test_a_megabyte_is_quick(self):
+        smol = cached(SMOL)
+        for text in ("a" * 1_000_000, "The quick brown fox. " * 47_000):
+            self.ok("tokenize", smol, stdin=text, timeout=10)
+
+
+class Inspect(BatonCase):
+    def facts(self, path, *arguments):
+        return json.loads(self.ok("inspect", path, "--json", *arguments))
+
+    def test_smol(self):
+        facts = self.facts(cached(SMOL))
+        self.assertEqual(facts["architecture"], "llama")
+        self.assertEqual(facts["file_bytes"], 98_362_432)
+        self.assertEqual(facts["sizes"], {
+            "layers": 30, "hidden_size": 576, "feed_forward_size": 1536, "num_heads": 9,
+            "num_kv_heads": 3, "head_dim": 64, "trained_context": 8192})
+        types = {entry["type"]: entry["tensors"] for entry in facts["tensor_types"]}
+        self.assertEqual(types, {"Q4_1": 210, "Q8_0": 1, "F32": 61})
+        self.assertEqual(facts["tokenizer"]["model"], "gpt2")
+        self.assertEqual(facts["tokenizer"]["pre"], "smollm")
+        self.assertEqual(facts["tokenizer"]["tokens"], 49152)
+        self.assertEqual(facts["tokenizer"]["merges"], 48900)
+        self.assertEqual(facts["tokenizer"]["special"]["eos"], {"id": 2, "piece": "<|im_end|>"})
+        self.assertIn("<|im_start|>", facts["chat_template"])
+        self.assertTrue(facts["tied_output"])
+        self.assertEqual(facts["ropes"][0]["base"], 100_000)
+        self.assertTrue(facts["runs"])
+        self.assertEqual(facts["lacks"], [])
+        # K and V of 30 layers and 3 heads of 64 halves, and a 64th of their binary32 means.
+        self.assertEqual(facts["kv_bytes_per_token"], 30 * 3 * 2 * 64 * 2 + 30 * 3 * 2 * 64 * 4 // 64)
+
+    def test_gemma(self):
+        facts = self.facts(cached(GEMMA))
+        self.assertEqual(facts["architecture"], "gemma3")
+        self.assertEqual(facts["sizes"]["head_dim"], 256)
+        self.assertEqual(facts["sliding_window"], {"tokens": 512, "layers": 15})
+        self.assertEqual(sorted((r["base"], r["layers"]) for r in facts["ropes"]),
+                         [(10_000, 15), (1_000_000, 3)])
+        self.assertIsNone(facts["chat_template"])
+        self.assertTrue(facts["tokenizer"]["add_bos"])
+        self.assertTrue(facts["runs"])
+
+    def test_memory_grows_with_the_context(self):
+        path = self.file("tiny.gguf", tiny_llama().bytes())
+        small = self.facts(path, "--ctx", "64")["memory"]
+        large = self.facts(path, "--ctx", "6400")["memory"]
+        self.assertEqual(large["kv_bytes"], 100 * small["kv_bytes"])
+        self.assertEqual(large["weight_bytes"], small["weight_bytes"])
+        self.assertEqual(small["total_bytes"],
+                         small["weight_bytes"] + small["kv_bytes"] + small["workspace_bytes"])
+        self.assertEqual(self.facts(path)["memory"]["context_tokens"], 64)
+
+    def test_text_says_the_same(self):
+        text = self.ok("inspect", cached(SMOL))
+        for words in ["architecture     llama", "layers           30", "8,192 tokens", "Q4_1",
+                      "49,152 tokens", "runs             yes"]:
+            self.assertIn(words, text)
+
+
+if __name__ == "__main__":
+    main()
