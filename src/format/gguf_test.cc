@@ -163,6 +163,25 @@ TEST(Gguf, VocabularyOnly) {
   EXPECT_THAT(*file.GetInt32Array("tokenizer.ggml.token_type"), ElementsAre(3, 3, 1, 1, 1));
 }
 
+// Long strings are kept as they are; what a token may be is for the tokenizer to say.
+TEST(Gguf, LongStrings) {
+  const std::string token(size_t{1} << 20, 't');
+  const GgufImage image = GgufImage({.keys = 1})
+                              .Key("k", 9)
+                              .Int(uint32_t{8})
+                              .Int(uint64_t{2})
+                              .String("a")
+                              .String(token);
+  const Result<GgufFile> file = GgufFile::Parse(image.bytes(), "long");
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ((*file->GetStringArray("k"))[1], token);
+  // In a message it is cut.
+  const GgufImage scalar = GgufImage({.keys = 1}).Key("k", 8).String(token);
+  const Result<GgufFile> other = GgufFile::Parse(scalar.bytes(), "long");
+  ASSERT_TRUE(other.has_value()) << other.error().message;
+  EXPECT_LT(other->GetUint32("k").error().message.size(), 300u);
+}
+
 TEST(Gguf, BigEndianFileOfAnotherWriter) {
   const auto file = GgufFile::Open(std::string(BATON_TEST_DATA) + "/gguf/corpus/big_endian.gguf");
   ASSERT_FALSE(file.has_value());

@@ -80,9 +80,13 @@ TEST_F(MappedFileTest, NoPermission) {
   // Root may read everything, so the test is somebody else for a moment.
   constexpr uid_t kNobody = 65534;
   const uid_t self = geteuid();
-  if (self == 0) ASSERT_EQ(seteuid(kNobody), 0);
+  if (self == 0) {
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
   const auto file = MappedFile::Open(path);
-  if (self == 0) ASSERT_EQ(seteuid(self), 0);
+  if (self == 0) {
+    ASSERT_EQ(seteuid(self), 0);
+  }
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(file.error().message, HasSubstr("no permission to read it"));
