@@ -41,7 +41,7 @@ struct RopeParams {
   double attention_factor = 1.0;
   // [rotary_dim / 2] or empty: frequency i is divided by entry i, after the scaling above. (The
   // tensor rope_freqs of GGUF files, which stands for llama3 scaling.)
-  std::span<const float> frequency_factors;
+  std::span<const float> frequency_factors = {};
 };
 
 // 0.1 ln(factor) + 1 for factor > 1, else 1.
