@@ -5,19 +5,12 @@
 #include <string>
 
 #include "base/check.h"
+#include "kernels/attention_ops.h"
+#include "kernels/limits_ops.h"
 #include "kernels/linear_ops.h"
+#include "kernels/row_ops_table.h"
 
 namespace baton {
-
-#define BATON_DECLARE_OPS(isa)       \
-  namespace isa {                    \
-  extern const LinearOps kLinearOps; \
-  }
-BATON_DECLARE_OPS(portable)
-#if defined(__x86_64__)
-BATON_DECLARE_OPS(avx2)
-BATON_DECLARE_OPS(avx512)
-#endif
 
 namespace {
 
@@ -86,13 +79,22 @@ std::string RunnableNames() {
   return names;
 }
 
-constexpr KernelTable kPortableTable = {
-    .isa = Isa::kPortable, .linear = &portable::kLinearOps, .attention = nullptr, .rows = nullptr};
+constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
+                                        .linear = &portable::kLinearOps,
+                                        .attention = &portable::kAttentionOps,
+                                        .rows = &portable::kRowOps,
+                                        .limits = &portable::kLimitOps};
 #if defined(__x86_64__)
-constexpr KernelTable kAvx2Table = {
-    .isa = Isa::kAvx2, .linear = &avx2::kLinearOps, .attention = nullptr, .rows = nullptr};
-constexpr KernelTable kAvx512Table = {
-    .isa = Isa::kAvx512, .linear = &avx512::kLinearOps, .attention = nullptr, .rows = nullptr};
+constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
+                                    .linear = &avx2::kLinearOps,
+                                    .attention = &avx2::kAttentionOps,
+                                    .rows = &avx2::kRowOps,
+                                    .limits = &avx2::kLimitOps};
+constexpr KernelTable kAvx512Table = {.isa = Isa::kAvx512,
+                                      .linear = &avx512::kLinearOps,
+                                      .attention = &avx512::kAttentionOps,
+                                      .rows = &avx512::kRowOps,
+                                      .limits = &avx512::kLimitOps};
 #endif
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace baton {
 struct LinearOps;     // kernels/linear_ops.h
 struct AttentionOps;  // kernels/attention_ops.h
 struct RowOps;        // kernels/row_ops_table.h
+struct LimitOps;      // kernels/limits_ops.h
 
 // By rising speed.
 enum class Isa {
@@ -44,6 +45,7 @@ struct KernelTable {
   const LinearOps* linear;
   const AttentionOps* attention;
   const RowOps* rows;
+  const LimitOps* limits;
 };
 
 // The table of an instruction set. Requires: it is one of RunnableIsas().

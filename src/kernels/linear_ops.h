@@ -62,4 +62,14 @@ struct LinearOps {
   const LinearTiles* tiles[kNumPanelTypes];  // by PanelType
 };
 
+namespace portable {
+extern const LinearOps kLinearOps;
+}
+namespace avx2 {
+extern const LinearOps kLinearOps;
+}
+namespace avx512 {
+extern const LinearOps kLinearOps;
+}
+
 }  // namespace baton

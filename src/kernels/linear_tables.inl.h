@@ -20,6 +20,5 @@ extern const LinearTiles kTilesQ6_K;
 extern const LinearTiles kTilesF16;
 extern const LinearTiles kTilesBF16;
 extern const LinearTiles kTilesF32;
-extern const LinearOps kLinearOps;
 
 }  // namespace baton::BATON_ISA

@@ -1,0 +1,48 @@
+#include "kernels/isa.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace baton {
+namespace {
+
+TEST(Isa, NamesReadBack) {
+  for (const Isa isa : RunnableIsas()) {
+    EXPECT_EQ(ParseIsa(IsaName(isa)).value(), isa);
+    EXPECT_EQ(KernelsFor(isa).isa, isa);
+  }
+  EXPECT_EQ(ParseIsa("auto").value(), BestIsa());
+  EXPECT_EQ(RunnableIsas().front(), Isa::kPortable);
+}
+
+TEST(Isa, UnknownNameSaysWhatThisMachineCanRun) {
+  const Result<Isa> isa = ParseIsa("sse9");
+  ASSERT_FALSE(isa);
+  EXPECT_EQ(isa.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(isa.error().message, testing::HasSubstr("portable"));
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+// Against what the kernel of the operating system found.
+TEST(Isa, AgreesWithTheSystem) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t begin = text.find("\nflags");
+  if (begin == std::string::npos) GTEST_SKIP() << "no flags in /proc/cpuinfo";
+  const std::string flags = text.substr(begin, text.find('\n', begin + 1) - begin) + " ";
+  const auto has = [&](const std::string& name) {
+    return flags.find(" " + name + " ") != std::string::npos;
+  };
+  const bool avx2 = has("avx2") && has("fma") && has("f16c");
+  const bool avx512 = avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") &&
+                      has("avx512vl") && has("avx512_vnni");
+  EXPECT_EQ(BestIsa(), avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kPortable);
+}
+#endif
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,35 @@
+// What a core can do at most, measured: the yardstick of benchmarks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace baton {
+
+// The limits of one instruction set. Each function does its work once and returns a value that
+// depends on it, so that it cannot be left out.
+struct LimitOps {
+  // Multiply-adds of 8-bit codes by the instructions that the kernels use, in registers only;
+  // kIntegerMacs each time.
+  int64_t (*integer_macs)(int64_t times);
+  // Fused multiply-adds of binary32, in registers only; kFloatMacs each time.
+  float (*float_macs)(int64_t times);
+  // Reads `size` bytes, a multiple of 512, in order.
+  int64_t (*read)(const uint8_t* bytes, size_t size);
+};
+
+inline constexpr int kLimitChains = 12;  // enough to hide the latency of either unit
+inline constexpr int64_t kIntegerMacs = kLimitChains * 64;
+inline constexpr int64_t kFloatMacs = kLimitChains * 16;
+
+namespace portable {
+extern const LimitOps kLimitOps;
+}
+namespace avx2 {
+extern const LimitOps kLimitOps;
+}
+namespace avx512 {
+extern const LimitOps kLimitOps;
+}
+
+}  // namespace baton
