@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 
 namespace baton::internal {
 inline std::atomic<int64_t> allocation_count = 0;
@@ -25,6 +26,10 @@ inline int64_t AllocationCount() {
   baton::internal::allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   std::abort();
+}
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  baton::internal::allocation_count.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes == 0 ? 1 : bytes);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);

@@ -14,7 +14,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // The first guess of how many tokens top-p keeps, and how the guess grows.
 constexpr int64_t kFirstTopP = 128;
-constexpr int64_t kTopPGrowth = 16;
+constexpr int64_t kTopPGrowth = 4;
 
 // The greatest logit tells whether a token can be chosen at all.
 Result<> CheckFinite(double best_logit) {
