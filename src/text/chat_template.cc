@@ -15,6 +15,12 @@ using templates::Value;
 
 // A word that no template has and that survives changes of case and trimming.
 constexpr std::string_view kProbe = "batonprobeword";
+// Probes are small; a template that needs more than this for one is not worth waiting for.
+constexpr TemplateLimits kProbeLimits = {.max_steps = 100'000,
+                                         .max_output_bytes = 1UL << 20,
+                                         .max_value_bytes = 1UL << 20,
+                                         .max_work_bytes = 8UL << 20,
+                                         .max_items = 10'000};
 // The most candidates for a word that occurs nowhere in a conversation.
 constexpr int kMaxMarkers = 1000;
 
@@ -108,7 +114,7 @@ ContentShape ChatTemplate::ProbeContent() const {
     for (const std::vector<Value>& messages : conversations) {
       ChatTemplateInputs inputs;
       inputs.now = CivilTime{};
-      const Result<std::string> out = RenderPlain(inputs, Value::List(messages), TemplateLimits{});
+      const Result<std::string> out = RenderPlain(inputs, Value::List(messages), kProbeLimits);
       // A list that is printed as it is shows the name of its field, too.
       if (out.has_value() && Holds(*out, kProbe) && !Holds(*out, "'text'") &&
           !Holds(*out, "\"text\""))
@@ -131,7 +137,7 @@ ArgumentsShape ChatTemplate::ProbeArguments() const {
     if (content_shape_ == ContentShape::kParts)
       content = Value::List({Object({{"type", Value::String("text")}, {"text", content}})});
     const Value messages = Value::List({Message("user", content), ToolCallMessage(arguments)});
-    return RenderPlain(inputs, messages, TemplateLimits{}).value_or(std::string());
+    return RenderPlain(inputs, messages, kProbeLimits).value_or(std::string());
   };
   // An object that is printed as it is shows Python's quotes; a string that is written as JSON is
   // quoted twice.

@@ -233,7 +233,7 @@ TEST(ChatTemplateX03, TemplatesReachNothingButTheirData) {
       "{{ [1] * 1000000000 }}",
       "{{ 2 ** 100000 }}",
       "{{ messages | tojson(indent=100000000) | tojson(indent='" + std::string(200, ' ') + "') }}",
-      std::string(100000, '(') + "1",
+      "{{ " + std::string(100000, '(') + "1",
       "{{ " + std::string(100000, '-') + "1 }}",
       "{{ 1" +
           [] {

@@ -77,7 +77,7 @@ std::optional<Value> OwnAttribute(const Value& object, std::string_view name) {
 }  // namespace
 
 Value Evaluation::Attribute(const Value& object, std::string_view name) {
-  if (object.is_undefined() && !IsInternalName(name)) Raise(object.undefined_message());
+  if (object.is_undefined()) Raise(object.undefined_message());
   if (std::optional<Value> own = OwnAttribute(object, name); own.has_value()) return *own;
   if (object.is(Kind::kDict)) {
     const Value* value = object.dict().Find(name);

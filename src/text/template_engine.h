@@ -36,10 +36,10 @@ Result<CivilTime> ParseCivilTime(std::string_view text);
 // The most that one template and one render may use.
 struct TemplateLimits {
   std::size_t max_steps = 5'000'000;          // operations
-  std::size_t max_output_bytes = 64UL << 20;  // of the result
-  std::size_t max_value_bytes = 64UL << 20;   // of one string
-  std::size_t max_work_bytes = 1UL << 30;     // of all strings made on the way
-  std::size_t max_items = 1'000'000;          // of one list
+  std::size_t max_output_bytes = 16UL << 20;  // of the result
+  std::size_t max_value_bytes = 16UL << 20;   // of one string
+  std::size_t max_work_bytes = 512UL << 20;   // of all strings made on the way
+  std::size_t max_items = 500'000;            // of one list
   std::size_t max_range = 100'000;            // of range()
   int max_depth = 1'500;                      // operations inside operations, macros included
 };

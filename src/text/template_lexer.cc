@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -349,8 +350,10 @@ class Lexer {
     if (!is_float) return false;
     double number = 0;
     const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || stop != text.data() + text.size())
-      RaiseSyntax(here, "the number is out of range");
+    if (stop != text.data() + text.size()) RaiseSyntax(here, "this is no number");
+    // Too large is infinite and too small is zero, as Python reads them.
+    if (error == std::errc::result_out_of_range)
+      number = text.find("e-") == std::string::npos ? HUGE_VAL : 0.0;
     offset_ = end;
     tokens_.push_back(Token{TokenType::kFloat, text, Value::Float(number), here});
     return true;

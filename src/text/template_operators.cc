@@ -260,10 +260,10 @@ Value Slice(Evaluation& evaluation, const Value& object, const SliceBounds& boun
   const bool is_sequence =
       object.is_list_or_tuple() ||
       (object.is(Kind::kSequence) && object.sequence().flavor == Flavor::kRange);
-  const auto is_bound = [](const Value& v) { return v.is_none() || v.is_integral(); };
-  if ((!object.is_string() && !is_sequence) || !is_bound(bounds.start) || !is_bound(bounds.stop) ||
-      !is_bound(bounds.step))
-    return Value::Undefined("'" + std::string(TypeName(object)) + "' has no such slice");
+  if (!object.is_string() && !is_sequence)
+    Raise("'" + std::string(TypeName(object)) + "' object cannot be sliced");
+  for (const Value* bound : {&bounds.start, &bounds.stop, &bounds.step})
+    if (!bound->is_none() && !bound->is_integral()) Raise("slice indices must be integers or None");
   const std::int64_t step = bounds.step.is_none() ? 1 : IndexOf(bounds.step);
   if (step == 0) Raise("slice step cannot be zero");
   std::vector<std::string_view> characters;

@@ -24,7 +24,7 @@ struct SliceBounds {
   Value stop;
   Value step;
 };
-// object[start:stop:step]; undefined for what cannot be sliced.
+// object[start:stop:step].
 Value Slice(Evaluation& evaluation, const Value& object, const SliceBounds& bounds);
 
 // The text with & < > ' " as HTML entities.

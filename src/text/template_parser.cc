@@ -327,8 +327,7 @@ Target Parser::ParseTarget(bool allow_attribute) {
   tuple.position = first.position;
   tuple.parts.push_back(std::move(first));
   while (SkipOperator(",")) {
-    if (Current().type != TokenType::kName && !Current().IsOperator("(")) break;
-    if (Current().IsName("in")) break;
+    if (Current().IsName("in") || Current().IsOperator(")")) break;
     tuple.parts.push_back(ParseSingleTarget(allow_attribute));
   }
   return tuple;

@@ -20,7 +20,8 @@ ordered_json ReadJson(const std::string& name) {
 
 TemplateInputs SnippetInputs() {
   TemplateInputs inputs;
-  for (const auto& [name, json] : ReadJson("snippet_variables.json").items()) {
+  const ordered_json variables = ReadJson("snippet_variables.json");
+  for (const auto& [name, json] : variables.items()) {
     Result<templates::Value> value = TemplateValueFromJson(json);
     EXPECT_TRUE(value.has_value());
     inputs.variables.emplace_back(name, std::move(*value));
