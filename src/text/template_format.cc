@@ -20,7 +20,8 @@ constexpr int kMaxPrecision = 500;
 
 struct Spec {
   std::string fill = " ";
-  char align = 0;  // '<', '>', '^', '='
+  char align = 0;            // '<', '>', '^', '='
+  bool zero_padded = false;  // the alignment comes from a width that begins with 0
   char sign = '-';
   bool alternate = false;
   std::size_t width = 0;
@@ -142,9 +143,12 @@ std::string FormatValue(Evaluation& evaluation, const Value& value, const Spec& 
                         bool is_empty) {
   if (is_empty) return evaluation.Text(value);
   if (value.is_string()) {
-    if ((spec.type != 0 && spec.type != 's') || spec.align == '=' || spec.sign != '-')
+    if ((spec.type != 0 && spec.type != 's') || (spec.align == '=' && !spec.zero_padded) ||
+        spec.sign != '-' || spec.grouping != 0 || spec.alternate)
       Raise("this format is not for strings");
-    return Padded("", Truncated(value.string(), spec.precision), spec, '<');
+    Spec text_spec = spec;
+    if (spec.zero_padded) text_spec.align = '<';
+    return Padded("", Truncated(value.string(), spec.precision), text_spec, '<');
   }
   if (value.is_integral() && !IsFloatType(spec.type)) {
     if (spec.type == 'c') {
@@ -190,7 +194,8 @@ Spec ParseSpec(std::string_view text) {
   Spec spec;
   std::size_t at = 0;
   const std::size_t first = text.empty() ? 0 : CharacterBytes(text, 0);
-  if (first > 0 && first < text.size() && IsAlign(text[first])) {
+  const bool has_fill = first > 0 && first < text.size() && IsAlign(text[first]);
+  if (has_fill) {
     spec.fill = std::string(text.substr(0, first));
     spec.align = text[first];
     at = first + 1;
@@ -205,10 +210,9 @@ Spec ParseSpec(std::string_view text) {
     ++at;
   }
   if (peek() == '0') {
-    if (spec.align == 0) {
-      spec.align = '=';
-      spec.fill = "0";
-    }
+    if (!has_fill) spec.fill = "0";
+    spec.zero_padded = spec.align == 0;
+    if (spec.zero_padded) spec.align = '=';
     ++at;
   }
   spec.width = ReadCount(text, &at);
@@ -243,7 +247,8 @@ class PercentFormatter {
       evaluation_.budget().ChargeSteps(1);
     }
     const std::size_t count = is_tuple_ ? values_.sequence().items.size() : 1;
-    const bool is_mapping = values_.is(Kind::kDict) || (values_.is(Kind::kSequence) && !is_tuple_);
+    const bool is_mapping = values_.is(Kind::kDict) || values_.is_undefined() ||
+                            (values_.is(Kind::kSequence) && !is_tuple_);
     if (next_ < count && !is_mapping) Raise("not all arguments converted during string formatting");
     evaluation_.budget().ChargeBytes(out.size());
     return Value::StringLike(format_, std::move(out));

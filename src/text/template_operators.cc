@@ -107,7 +107,8 @@ Value Arithmetic(char op, const Value& a, const Value& b) {
     case 'f': {
       const double quotient = (x - FloatModulo(x, y)) / y;
       const double floor = std::floor(quotient);
-      return Value::Float(quotient - floor > 0.5 ? floor + 1 : floor);
+      const double whole = quotient - floor > 0.5 ? floor + 1 : floor;
+      return Value::Float(whole == 0 ? std::copysign(0.0, x / y) : whole);
     }
     default:
       return Power(a, b);

@@ -104,7 +104,10 @@ Value Truncate(Evaluation& evaluation, const Value& input, const Arguments& argu
   const auto end_length = static_cast<std::int64_t>(CountCharacters(end));
   if (length < end_length) Raise("expected length >= " + std::to_string(end_length));
   if (leeway < 0) Raise("expected leeway >= 0");
-  if (!input.is_string()) Raise("truncate needs a string");
+  if (!input.is_string()) {
+    if (LengthOf(input) <= static_cast<std::size_t>(length + leeway)) return input;
+    Raise("truncate needs a string");
+  }
   evaluation.budget().ChargeBytes(input.string().size());
   const std::vector<std::string_view> characters = Characters(input.string());
   const auto size = static_cast<std::int64_t>(characters.size());
