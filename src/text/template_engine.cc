@@ -1,3 +1,16 @@
+// The language: expressions, filters, tests, macros, call, set, filter and with blocks, loops with
+// else, if and recursion, break and continue, raw sections and generation blocks, as jinja2 3.1.6
+// has them with trim_blocks and lstrip_blocks in its immutable sandbox.
+//
+// Where it differs, beyond the wording of errors:
+// - Refused when parsed: block, extends, include, import, from, autoescape; filters and tests that
+//   do not exist, also in branches that are never taken; \N{...} escapes. There are no cycler,
+//   joiner and lipsum, and no filters random, pprint, striptags, urlize, wordwrap and xmlattr.
+// - Filters that Python makes generators (map, select, items, ...) work at once, so their errors
+//   come even if nobody takes their items. The printed form of functions and generators has no
+//   address.
+// - Integers beyond 2^120 are refused. Strings have no method that makes bytes.
+// - from_json is there (json.loads), as some templates expect it.
 #include "text/template_engine.h"
 
 #include <utility>
@@ -28,6 +41,12 @@ constexpr std::string_view kRefusal = "the chat template refuses this request: "
 std::string Place(const TemplateFailure& failure) {
   return "chat template, line " + std::to_string(failure.position.line) + ", column " +
          std::to_string(failure.position.column) + ": ";
+}
+
+bool IsPlausible(const CivilTime& t) {
+  const auto within = [](int value, int low, int high) { return value >= low && value <= high; };
+  return within(t.year, 1, 9999) && within(t.month, 1, 12) && within(t.day, 1, 31) &&
+         within(t.hour, 0, 23) && within(t.minute, 0, 59) && within(t.second, 0, 60);
 }
 
 tl::unexpected<Error> ToError(const TemplateFailure& failure) {
@@ -64,6 +83,8 @@ Result<Template> Template::Parse(std::string_view source) {
 
 Result<std::string> Template::Render(const TemplateInputs& inputs,
                                      const TemplateLimits& limits) const {
+  if (inputs.now.has_value() && !IsPlausible(*inputs.now))
+    return Fail(ErrorCode::kInvalid, "the time passed to the chat template is none");
   try {
     templates::Evaluation evaluation(inputs, limits);
     return evaluation.Run(parsed_->body);

@@ -207,16 +207,16 @@ class Lexer {
   void ReadTag(bool is_block, Position position) {
     std::string open;  // brackets that wait for their other half
     while (offset_ < source_.size()) {
+      const Position here = Here();
       if (open.empty() && ReadTagEnd(is_block ? "%}" : "}}", is_block, is_block)) {
         Emit(is_block ? TokenType::kBlockEnd : TokenType::kVariableEnd, is_block ? "%}" : "}}",
-             Here());
+             here);
         return;
       }
       if (IsSpace(DecodeCharacter(source_, offset_))) {
         SkipSpace();
         continue;
       }
-      const Position here = Here();
       const char c = source_[offset_];
       if (IsAsciiDigit(c)) {
         ReadNumber(here);

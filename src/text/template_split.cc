@@ -46,8 +46,7 @@ std::vector<std::string> SplitAtSpace(std::string_view text, const SplitOptions&
   text = StripSpace(text, outer);
   while (!text.empty()) {
     if (left-- <= 0) {
-      // What remains keeps its blanks inside and on its far side... which Python strips there too
-      // only for the side that it came from.
+      // The rest keeps its blanks, those at its far end included.
       parts.emplace_back(text);
       break;
     }
