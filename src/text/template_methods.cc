@@ -94,7 +94,7 @@ Value CallLoopMethod(const BoundMethod& method, const Arguments& arguments) {
 }  // namespace
 
 MethodAccess FindMethod(const Value& object, std::string_view name) {
-  const auto access = [name](bool allowed, bool unsafe) {
+  const auto access = [](bool allowed, bool unsafe) {
     return allowed  ? MethodAccess::kAllowed
            : unsafe ? MethodAccess::kUnsafe
                     : MethodAccess::kMissing;
