@@ -79,7 +79,7 @@ constexpr PreTokenizerFamily kFamilies[] = {
      .adds_bos = true},
     {.names = {"dbrx", "smaug-bpe"}, .patterns = {kLlama3}},
     {.names = {"gpt-2", "gpt2", "phi-2", "jais", "exaone4", "mellum"}, .patterns = {kGpt2}},
-    {.names = {"mpt", "olmo", "gpt-neox"}, .patterns = {kGpt2}, .nfc = true},
+    {.names = {"mpt", "olmo"}, .patterns = {kGpt2}, .nfc = true},
     {.names = {"qwen2"}, .patterns = {kQwen2}, .nfc = true},
     {.names = {"deepseek-r1-qwen", "stablelm2", "megrez"}, .patterns = {kQwen2}},
     {.names = {"qwen35"}, .patterns = {kQwen35}},
