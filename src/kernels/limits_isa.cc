@@ -7,6 +7,7 @@ namespace {
 
 #if defined(BATON_ISA_AVX512)
 
+inline constexpr int kChains = 12;  // at once, in registers
 struct Chain {
   __m512i v;
 };
@@ -31,6 +32,7 @@ BATON_INLINE int64_t Fold(Chain a) {
 
 #elif defined(BATON_ISA_AVX2)
 
+inline constexpr int kChains = 6;  // of two registers each
 struct Chain {
   __m256i lo, hi;
 };
@@ -58,6 +60,7 @@ BATON_INLINE int64_t Fold(Chain a) {
 
 #else
 
+inline constexpr int kChains = 2;
 struct Chain {
   int32_t v[16];
 };
@@ -89,46 +92,46 @@ BATON_INLINE int64_t Fold(Chain a) {
 #endif
 
 [[gnu::noinline]] int64_t IntegerMacs(int64_t times) {
-  Chain chains[kLimitChains];
+  Chain chains[kChains];
   Chain codes = Ones();
   Keep(codes);
   BATON_UNROLL
-  for (int i = 0; i < kLimitChains; ++i) {
+  for (int i = 0; i < kChains; ++i) {
     chains[i] = codes;
     Keep(chains[i]);
   }
-  for (int64_t t = 0; t < times; ++t) {
+  for (int64_t t = 0; t < times * (kLimitMacs / kChains); ++t) {
     BATON_UNROLL
-    for (int i = 0; i < kLimitChains; ++i) {
+    for (int i = 0; i < kChains; ++i) {
       chains[i] = MulAdd(chains[i], codes);
       Keep(chains[i]);
     }
   }
   int64_t sum = 0;
   BATON_UNROLL
-  for (int i = 0; i < kLimitChains; ++i) sum += Fold(chains[i]);
+  for (int i = 0; i < kChains; ++i) sum += Fold(chains[i]);
   return sum;
 }
 
 [[gnu::noinline]] float FloatMacs(int64_t times) {
-  f32x16 chains[kLimitChains];
+  f32x16 chains[kChains];
   f32x16 factor = Set1(0.5f);
   Keep(factor);
   BATON_UNROLL
-  for (int i = 0; i < kLimitChains; ++i) {
+  for (int i = 0; i < kChains; ++i) {
     chains[i] = factor;
     Keep(chains[i]);
   }
-  for (int64_t t = 0; t < times; ++t) {
+  for (int64_t t = 0; t < times * (kLimitMacs / kChains); ++t) {
     BATON_UNROLL
-    for (int i = 0; i < kLimitChains; ++i) {
+    for (int i = 0; i < kChains; ++i) {
       chains[i] = Fma(chains[i], factor, factor);
       Keep(chains[i]);
     }
   }
   f32x16 sum = Zero();
   BATON_UNROLL
-  for (int i = 0; i < kLimitChains; ++i) sum = Add(sum, chains[i]);
+  for (int i = 0; i < kChains; ++i) sum = Add(sum, chains[i]);
   return ReduceAdd(sum);
 }
 

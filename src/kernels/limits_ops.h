@@ -18,9 +18,9 @@ struct LimitOps {
   int64_t (*read)(const uint8_t* bytes, size_t size);
 };
 
-inline constexpr int kLimitChains = 12;  // enough to hide the latency of either unit
-inline constexpr int64_t kIntegerMacs = kLimitChains * 64;
-inline constexpr int64_t kFloatMacs = kLimitChains * 16;
+inline constexpr int kLimitMacs = 12;  // 16-lane instructions each time
+inline constexpr int64_t kIntegerMacs = kLimitMacs * 64;
+inline constexpr int64_t kFloatMacs = kLimitMacs * 16;
 
 namespace portable {
 extern const LimitOps kLimitOps;

@@ -13,27 +13,28 @@
 
 namespace baton::BATON_ISA {
 
-// kTogether rows have their integer sums under way at once, so that the latency of one hides behind
-// the others. With 32 registers the accumulators of a whole tile stay in registers: its rows are a
-// constant of the code and its loops unrolled. Elsewhere they live in memory and the loop over them
-// is one.
+// Together: the rows whose integer sums are under way at once. vpdpbusd takes 5 cycles and two
+// start in each, so AVX-512 wants more than 10 chains: with 4 or 8 rows a Xeon (Sapphire Rapids)
+// reaches half of its vpdpbusd peak, with 16 rows 63 %; under kExact a row is two chains. There all
+// loops over a tile's rows are unrolled; with 16 registers or none, they are loops and the
+// accumulators live in memory.
 #if defined(BATON_ISA_AVX512)
 #define BATON_UNROLL_TILE BATON_UNROLL
-inline constexpr bool kTileInRegisters = true;
+inline constexpr bool kTileIsConstant = true;
 constexpr int Together(int precision) {
-  return precision == kFast ? 4 : 2;
+  return precision == kFast ? 16 : 8;
 }
 inline constexpr int kFloatTogether = 16;
 #elif defined(BATON_ISA_AVX2)
 #define BATON_UNROLL_TILE
-inline constexpr bool kTileInRegisters = false;
+inline constexpr bool kTileIsConstant = false;
 constexpr int Together(int) {
   return 4;
 }
 inline constexpr int kFloatTogether = 4;
 #else
 #define BATON_UNROLL_TILE
-inline constexpr bool kTileInRegisters = false;
+inline constexpr bool kTileIsConstant = false;
 constexpr int Together(int) {
   return 1;
 }
@@ -225,7 +226,8 @@ template <PanelType kType, int kPrecision, int kTile>
 constexpr LinearTileFn TileOf() {
   if constexpr (IsQuantised(kType)) {
     constexpr int kRows = Smaller(kTile, Together(kPrecision));
-    return QuantisedTile < kType, kPrecision, kRows, kTileInRegisters ? kTile : 0 > ;
+    constexpr int kFixedTile = kTileIsConstant ? kTile : 0;
+    return QuantisedTile<kType, kPrecision, kRows, kFixedTile>;
   } else {
     return FloatTile<kType, Smaller(kTile, kFloatTogether)>;
   }
