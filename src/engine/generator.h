@@ -11,8 +11,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,7 +77,9 @@ struct GeneratorOptions {
   int64_t chunk_tokens = 512;  // prompt tokens of one step
 };
 
-// The sequence, its blocks, and the machinery of a step.
+class SequenceRunner;
+
+// Threads: one at a time.
 class Generator {
  public:
   // Requires: `model` outlives the generator.
@@ -105,9 +109,13 @@ class Generator {
   int64_t cached_tokens() const;
 
  private:
-  struct State;
-  explicit Generator(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  Generator(LoadedModel& model, std::unique_ptr<SequenceRunner> runner);
+  Result<> CheckIds(const std::vector<TokenId>& tokens) const;
+  Result<StopRules> RulesFor(const GenerationRequest& request) const;
+
+  LoadedModel* model_;
+  std::unique_ptr<SequenceRunner> runner_;
+  std::unique_ptr<Sampler> sampler_;
 };
 
 }  // namespace baton

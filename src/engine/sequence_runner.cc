@@ -1,0 +1,72 @@
+#include "engine/sequence_runner.h"
+
+#include <algorithm>
+
+namespace baton {
+
+SequenceRunner::SequenceRunner(BlockPool pool, int64_t context_tokens, int64_t chunk_tokens)
+    : chunk_tokens_(chunk_tokens), pool_(std::move(pool)), table_(pool_, context_tokens) {}
+
+Result<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(LoadedModel& model,
+                                                             int64_t chunk_tokens) {
+  Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
+  if (!layout) return Forward(layout);
+  const int64_t num_blocks = NumBlocksFor(model.context_tokens);
+  Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(num_blocks));
+  if (!pool) return Forward(pool);
+  std::unique_ptr<SequenceRunner> runner(
+      new SequenceRunner(*std::move(pool), model.context_tokens, chunk_tokens));
+  const KernelContext context{.table = KernelsFor(model.options.isa), .pool = *model.pool};
+  Result<StepForward> forward =
+      StepForward::Make(*model.model, runner->pool_, context,
+                        {.max_sequences = 1,
+                         .max_rows = std::min(chunk_tokens, model.context_tokens),
+                         .max_context = model.context_tokens,
+                         .precision = model.options.precision});
+  if (!forward) return Forward(forward);
+  runner->forward_ = std::make_unique<StepForward>(*std::move(forward));
+  return runner;
+}
+
+void SequenceRunner::Start(const std::vector<TokenId>& tokens) {
+  CHECK(!tokens.empty());
+  const int64_t limit = std::min<int64_t>(ledger_.computed, std::ssize(tokens) - 1);
+  const auto [cached_end, tokens_end] =
+      std::mismatch(ledger_.known.begin(), ledger_.known.begin() + limit, tokens.begin());
+  const int64_t common = cached_end - ledger_.known.begin();
+  table_.Truncate(common);
+  ledger_.known = tokens;
+  ledger_.num_prompt = std::ssize(tokens);
+  ledger_.computed = common;
+}
+
+int64_t SequenceRunner::NextChunkTokens() const {
+  return std::min(chunk_tokens_, ledger_.num_pending());
+}
+
+Result<> SequenceRunner::ComputeChunk(Chunk chunk, LogitVisitor visit,
+                                      const std::atomic<bool>& cancel) {
+  const int64_t count = NextChunkTokens();
+  CHECK_GE(count, 1);
+  if (Result<> reserved = table_.Reserve(count); !reserved) return reserved;
+  StepPlan plan;
+  SequenceStep& step = plan.sequences.emplace_back();
+  step.first_position = ledger_.computed;
+  const auto first = ledger_.known.begin() + ledger_.computed;
+  step.tokens.assign(first, first + count);
+  step.blocks.assign(table_.blocks().begin(), table_.blocks().end());
+  step.phase = chunk.phase;
+  step.logits = chunk.logits;
+  step.logit_rows = std::move(chunk.logit_rows);
+  if (Result<> run = forward_->Run(plan, visit, cancel); !run) return run;
+  table_.Append(count);
+  ledger_.AdvanceComputed(count);
+  return {};
+}
+
+void SequenceRunner::Reset() {
+  table_.Clear();
+  ledger_ = Request();
+}
+
+}  // namespace baton

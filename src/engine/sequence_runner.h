@@ -1,0 +1,67 @@
+// One sequence: its ledger, its blocks, and the steps that let computed catch up with known.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "engine/loaded_model.h"
+#include "forward/step_forward.h"
+#include "kv/block_pool.h"
+#include "kv/block_table.h"
+#include "step/request.h"
+#include "step/step_plan.h"
+
+namespace baton {
+
+// Not movable: the block table holds the pool's address.
+// Threads: one at a time.
+class SequenceRunner {
+ public:
+  // Requires: `model` outlives the runner; chunk_tokens >= 1.
+  // Errors: exhausted.
+  static Result<std::unique_ptr<SequenceRunner>> Make(LoadedModel& model, int64_t chunk_tokens);
+
+  // Makes `tokens` the prompt of a new request. The longest prefix of them that is cached stays so,
+  // but for the last token, whose logits will be wanted.
+  // Requires: tokens is not empty, ids are in the vocabulary, and they fit into the context.
+  void Start(const std::vector<TokenId>& tokens);
+
+  // Adds a generated token to the known ones.
+  void Push(TokenId token) { ledger_.known.push_back(token); }
+
+  // Computes the next chunk of pending tokens; `visit` sees the logits that `logits` asks for.
+  // `logit_rows` are the chunk's for kList, else empty.
+  // Requires: tokens are pending.
+  // Errors: cancelled or exhausted; nothing is then counted as computed.
+  struct Chunk {
+    Phase phase = Phase::kPrefill;
+    LogitRows logits = LogitRows::kNone;
+    std::vector<int32_t> logit_rows;
+  };
+  Result<> ComputeChunk(Chunk chunk, LogitVisitor visit, const std::atomic<bool>& cancel);
+
+  // Tokens that the next ComputeChunk takes.
+  int64_t NextChunkTokens() const;
+
+  const Request& ledger() const { return ledger_; }
+  // Memory of the blocks that the sequence holds. Units: bytes.
+  int64_t kv_bytes() const { return static_cast<int64_t>(pool_.owned_bytes()); }
+
+  // Forgets the sequence and gives its blocks back.
+  void Reset();
+
+ private:
+  SequenceRunner(BlockPool pool, int64_t context_tokens, int64_t chunk_tokens);
+
+  int64_t chunk_tokens_;
+  BlockPool pool_;
+  BlockTable table_;
+  std::unique_ptr<StepForward> forward_;
+  Request ledger_;
+};
+
+}  // namespace baton
