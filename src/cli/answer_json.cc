@@ -76,7 +76,7 @@ std::string AnswerJson(const GenerationRequest& request, const GenerationResult&
   const bool exact = model.options.precision == Precision::kExact;
   const bool stopped_by = !result.stopped_by.empty();
   const Json json = {
-      {"text", result.text},
+      {"text", ReplaceInvalidUtf8(result.text)},
       {"stop_reason", StopReasonName(result.stop_reason)},
       {"stopped_by", stopped_by ? Json(result.stopped_by) : Json()},
       {"prompt_ids", request.prompt},

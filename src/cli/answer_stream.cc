@@ -1,5 +1,7 @@
 #include "cli/answer_stream.h"
 
+#include "text/unicode.h"
+
 namespace baton {
 
 AnswerStream::AnswerStream(Console& console, bool show_text)
@@ -21,7 +23,8 @@ void AnswerStream::OnToken(const SampledToken&) {
 void AnswerStream::OnText(std::string_view text) {
   progress_.Clear();
   if (!show_text_ || text.empty() || !written_) return;
-  written_ = console_.out.Write(text);
+  // What is no character would be garbage in a terminal and in a file of text.
+  written_ = console_.out.Write(ReplaceInvalidUtf8(text));
   line_is_open_ = !text.ends_with('\n');
   if (!written_) console_.interrupt.Request();
 }

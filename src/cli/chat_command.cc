@@ -133,8 +133,7 @@ class ChatSession {
       Complain(text.error().message);
       return {};
     }
-    const bool with_document = !document_.empty();
-    conversation_.AddUser(with_document ? document_ + "\n\n" + *text : std::move(*text));
+    conversation_.AddUser(JoinTexts({document_, *text}));
     AnswerStream stream(console_, /*show_text=*/true);
     const Result<GenerationResult> result = Generate(stream);
     const Result<> written = stream.Finish();
@@ -164,6 +163,9 @@ class ChatSession {
     Result<std::vector<TokenId>> prompt = conversation_.Encode(*rendered, *model_.tokenizer);
     if (!prompt) return Forward(prompt);
     GenerationRequest request = options_.request;
+    const Result<> fits = CheckFitsContext(*prompt, model_);
+    if (!fits)
+      return Fail(fits.error().code, fits.error().message + ", or /reset the conversation");
     request.prompt = std::move(*prompt);
     return generator_.Generate(request, stream, console_.interrupt.requested());
   }

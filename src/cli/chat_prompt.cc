@@ -3,25 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <ctime>
-
+#include "cli/local_time.h"
 #include "text/chat_template.h"
 
 namespace baton {
 namespace {
-
-// Local time, for templates that print the date.
-CivilTime Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  if (::localtime_r(&now, &local) == nullptr) return {};
-  return {.year = local.tm_year + 1900,
-          .month = local.tm_mon + 1,
-          .day = local.tm_mday,
-          .hour = local.tm_hour,
-          .minute = local.tm_min,
-          .second = local.tm_sec};
-}
 
 std::string PieceOrEmpty(const Tokenizer& tokenizer, TokenId id) {
   return tokenizer.IsToken(id) ? std::string(tokenizer.Piece(id)) : std::string();
@@ -46,8 +32,19 @@ Result<std::string> RenderChat(const LoadedModel& model,
   inputs.messages = MessagesValue(chat);
   inputs.bos_token = PieceOrEmpty(*model.tokenizer, model.tokenizer->bos());
   inputs.eos_token = PieceOrEmpty(*model.tokenizer, model.tokenizer->eos());
-  inputs.now = Now();
+  inputs.now = LocalTimeNow();
   return model.chat_template->RenderAdapted(inputs, TemplateLimits{});
+}
+
+Result<> CheckFitsContext(const std::vector<TokenId>& prompt, const LoadedModel& model) {
+  const auto num_tokens = static_cast<int64_t>(prompt.size());
+  if (num_tokens < model.context_tokens) return {};
+  const int64_t trained = model.model->spec().trained_context;
+  return Fail(
+      ErrorCode::kInvalid,
+      fmt::format("the prompt has {} tokens and leaves no room for an answer in the context "
+                  "of {}; raise --ctx (the model was trained for {}) or shorten the prompt",
+                  num_tokens, model.context_tokens, trained));
 }
 
 }  // namespace baton

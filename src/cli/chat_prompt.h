@@ -1,9 +1,10 @@
-// Messages to the text that a model expects.
+// From messages to a prompt that the model can take.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "cli/conversation.h"
 #include "engine/loaded_model.h"
@@ -14,5 +15,9 @@ namespace baton {
 // Errors: invalid (the model has no template, or the template refuses the messages, in its words).
 Result<std::string> RenderChat(const LoadedModel& model,
                                const std::vector<ConversationMessage>& messages);
+
+// Whether a prompt leaves room for an answer of at least one token.
+// Errors: invalid, with both numbers and what to do about it.
+Result<> CheckFitsContext(const std::vector<TokenId>& prompt, const LoadedModel& model);
 
 }  // namespace baton

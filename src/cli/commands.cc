@@ -5,6 +5,7 @@
 #include "cli/eval_perplexity_command.h"
 #include "cli/inspect_command.h"
 #include "cli/run_command.h"
+#include "cli/template_entry.h"
 #include "cli/tokenize_command.h"
 
 namespace baton {
@@ -16,6 +17,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeDetokenizeCommand());
+  commands.push_back(MakeTemplateCommand());
   commands.push_back(MakeEvalLogitsCommand());
   commands.push_back(MakeEvalPerplexityCommand());
   return commands;

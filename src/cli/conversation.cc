@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "text/unicode.h"
+
 namespace baton {
 
 Conversation::Conversation(std::optional<std::string> system) : system_(std::move(system)) {
@@ -35,19 +37,20 @@ Result<std::vector<TokenId>> Conversation::Encode(const std::string& rendered,
   return ids;
 }
 
-void Conversation::AddAnswer(std::string text, const std::vector<TokenId>& ids,
+void Conversation::AddAnswer(const std::string& text, const std::vector<TokenId>& ids,
                              const Tokenizer& tokenizer) {
   const Result<std::string> spelled =
-      tokenizer.Decode(ids, {.skip_special = false, .starts_text = false});
+      tokenizer.Decode(ids, {.skip_special = true, .starts_text = false});
+  std::string content = ReplaceInvalidUtf8(text);
   if (spelled && *spelled == text) {
-    rendered_ += text;
+    rendered_ += content;
     ids_.insert(ids_.end(), ids.begin(), ids.end());
   } else {
-    // Cut at a stop string, or in the middle of a character.
+    // Cut at a stop string.
     rendered_.clear();
     ids_.clear();
   }
-  messages_.push_back({.role = "assistant", .content = std::move(text)});
+  messages_.push_back({.role = "assistant", .content = std::move(content)});
 }
 
 void Conversation::DropLast() {

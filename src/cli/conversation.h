@@ -37,9 +37,11 @@ class Conversation {
   // Errors: as Tokenizer::Encode.
   Result<std::vector<TokenId>> Encode(const std::string& rendered, const Tokenizer& tokenizer);
 
-  // Adds the answer to the prompt that Encode returned last. `ids` spell `text`, unless it was cut
-  // at a stop string.
-  void AddAnswer(std::string text, const std::vector<TokenId>& ids, const Tokenizer& tokenizer);
+  // Adds the answer to the prompt that Encode returned last. `ids` spell `text`, special tokens
+  // left out, unless it was cut at a stop string. In the message, bytes that are no UTF-8 are
+  // U+FFFD.
+  void AddAnswer(const std::string& text, const std::vector<TokenId>& ids,
+                 const Tokenizer& tokenizer);
 
   // Takes back the last message, which got no answer.
   void DropLast();

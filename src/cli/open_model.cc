@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "cli/printable.h"
 #include "cli/progress.h"
@@ -11,6 +12,11 @@ namespace baton {
 namespace {
 
 constexpr size_t kMaxNoteBytes = 1024;
+
+void Note(const std::string& text, Console& console) {
+  // A note that cannot be written stops nothing.
+  (void)console.err.Write(fmt::format("baton: note: {}\n", Printable(text, kMaxNoteBytes)));
+}
 
 }  // namespace
 
@@ -23,9 +29,12 @@ Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
       });
   progress.Clear();
   if (!model) return model;
-  for (const std::string& warning : model->warnings) {
-    // A note that cannot be written stops nothing.
-    (void)console.err.Write(fmt::format("baton: note: {}\n", Printable(warning, kMaxNoteBytes)));
+  for (const std::string& warning : model->warnings) Note(warning, console);
+  const std::vector<std::string>& unused = model->model->unused_tensors();
+  if (!unused.empty()) {
+    Note(fmt::format("{} of the file's tensors are not used, the first is {}", unused.size(),
+                     unused.front()),
+         console);
   }
   return model;
 }

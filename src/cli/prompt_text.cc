@@ -17,6 +17,19 @@ void DropLineEnds(std::string& text) {
 
 }  // namespace
 
+std::string JoinTexts(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    if (!joined.empty()) {
+      DropLineEnds(joined);
+      joined += "\n\n";
+    }
+    joined += text;
+  }
+  return joined;
+}
+
 Result<std::string> ReadPrompt(const PromptSources& sources, Input& standard_input) {
   std::vector<std::string> parts;
   for (const std::string& path : sources.files) {
@@ -35,15 +48,7 @@ Result<std::string> ReadPrompt(const PromptSources& sources, Input& standard_inp
     if (!text) return text;
     parts.push_back(std::move(*text));
   }
-  std::string prompt;
-  for (std::string& part : parts) {
-    if (part.empty()) continue;
-    if (!prompt.empty()) {
-      DropLineEnds(prompt);
-      prompt += "\n\n";
-    }
-    prompt += part;
-  }
+  std::string prompt = JoinTexts(parts);
   if (prompt.find_first_not_of(" \t\r\n") == std::string::npos) {
     return Fail(ErrorCode::kInvalid,
                 "the prompt is empty; ask something with -p, or give a text with -f");

@@ -15,9 +15,11 @@ struct PromptSources {
   std::optional<std::string> question;  // "-" is standard input
 };
 
-// Reads all sources and joins them: the documents in the order given, then the question, with an
-// empty line between two of them (line ends at the end of a document that something follows are
-// dropped). A single source stays as it is.
+// Joins texts with an empty line between two of them; empty ones leave no trace, and line ends at
+// the end of what something follows are dropped. A single text stays as it is.
+std::string JoinTexts(const std::vector<std::string>& texts);
+
+// Reads all sources and joins them: the documents in the order given, then the question.
 // Errors: as ReadTextOrInput; invalid (not UTF-8, or empty: no source holds anything but blanks).
 Result<std::string> ReadPrompt(const PromptSources& sources, Input& standard_input);
 

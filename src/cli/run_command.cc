@@ -124,6 +124,8 @@ class RunCommand final : public Command {
     request.sampling.num_top_logprobs = logprobs_;
     Result<std::vector<TokenId>> prompt = Encode(*text, *model);
     if (!prompt) return Forward(prompt);
+    const Result<> fits = CheckFitsContext(*prompt, *model);
+    if (!fits) return fits;
     request.prompt = std::move(*prompt);
     return Answer(request, *model, console);
   }

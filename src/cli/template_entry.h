@@ -1,4 +1,4 @@
-// `baton template`.
+// `baton template`: its options and help. The work is in template_command.h.
 #pragma once
 
 #include <memory>

@@ -38,12 +38,10 @@ class BadFiles(BatonCase):
         if os.geteuid() == 0:  # root may read anything
             command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] + command
         done = subprocess.run(command, capture_output=True, timeout=10, check=False)
-        if b"setpriv" in done.stderr or b"Permission denied" not in done.stderr:
-            # A program in a folder that others cannot enter does not even start.
-            if not os.access(os.path.dirname(BATON), os.X_OK) or b"failed to execute" in done.stderr:
-                self.skipTest("the program cannot be started by another user")
+        if b"failed to execute" in done.stderr:
+            self.skipTest("another user cannot start the program where it lies")
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn(b"Permission denied", done.stderr)
+        self.assertRegex(done.stderr, rb"^baton inspect: .*secret\.gguf.*permission.*\n$")
 
     def test_empty_and_foreign(self):
         self.refuse(b"", "empty")
@@ -194,17 +192,14 @@ class UnrunnableModels(BatonCase):
 
     def test_unsupported_tensor_type_is_named(self):
         file = tiny_llama()
-        dims, _, _ = file.tensors["blk.0.attn_q.weight"]
-        file.tensors["blk.0.attn_q.weight"] = ([256, 16], 16, bytes(66 * 16))  # IQ2_XXS
-        path = self.file("iq2.gguf", file.bytes())
-        self.assertIn("IQ2_XXS", self.ok("inspect", path))
-        self.assertIn("IQ2_XXS", self.fails("run", path, "-p", "x"))
-        self.assertEqual(dims, [64, 64])
+        # IQ4_NL: 18 bytes for 32 numbers.
+        file.tensors["blk.0.attn_q.weight"] = ([64, 64], 20, bytes(64 * 2 * 18))
+        self.lacks(file, "IQ4_NL")
 
     def test_vocabulary_only(self):
-        path = cached("llama-cpp-models/ggml-vocab-qwen2.gguf")
+        path = cached("llama-cpp-models/ggml-vocab-llama-spm.gguf")
         self.assertIn("vocabulary only", self.ok("inspect", path))
-        self.assertIn("vocabulary", self.fails("run", path, "-p", "x"))
+        self.assertIn("vocabulary only", self.fails("run", path, "-p", "x"))
 
 
 class RealModelsCut(BatonCase):

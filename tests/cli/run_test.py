@@ -85,17 +85,20 @@ class TinyModel(BatonCase):
             self.assertEqual(answer["tokens"], expected["tokens"], variant)
 
     def test_stop_strings_are_never_printed(self):
-        whole = self.raw("hello", "-n", "60", "--temp", "0")["text"]
-        stop = whole[20:24]
-        place = whole.index(stop)
-        for more in ([], ["--stop", "never ever"]):
-            answer = self.raw("hello", "-n", "60", "--temp", "0", "--stop", stop, *more)
-            self.assertEqual(answer["text"], whole[:place])
-            self.assertEqual((answer["stop_reason"], answer["stopped_by"]), ("stop-string", stop))
-            streamed = self.ok("run", self.model, "--raw", "-p", "hello", "--ignore-eos", "-n",
-                               "60", "--temp", "0", "--stop", stop, *more)
-            self.assertEqual(streamed.rstrip("\n"), whole[:place].rstrip("\n"))
-        unfinished = self.raw("hello", "-n", "60", "--temp", "0", "--stop", whole[-3:] + "\x01")
+        smol = cached(SMOL)
+        base = ["--raw", "-p", "Once upon a time", "--temp", "0", "-n", "24", "--ignore-eos"]
+        whole = self.answer(*base, model=smol)["text"]
+        for start, length in [(20, 4), (31, 9), (len(whole) - 2, 2)]:
+            stop = whole[start:start + length]
+            before = whole[:whole.index(stop)]
+            for more in ([], ["--stop", "never ever"]):
+                answer = self.answer(*base, "--stop", stop, *more, model=smol)
+                self.assertEqual(answer["text"], before)
+                self.assertEqual((answer["stop_reason"], answer["stopped_by"]),
+                                 ("stop-string", stop))
+                streamed = self.ok("run", smol, *base, "--stop", stop, *more)
+                self.assertEqual(streamed, before + "\n")
+        unfinished = self.answer(*base, "--stop", whole[-3:] + "\x01", model=smol)
         self.assertEqual(unfinished["text"], whole)
 
     def test_logit_bias_bans_and_forces(self):

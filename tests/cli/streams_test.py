@@ -80,7 +80,7 @@ class Streams(BatonCase):
         self.assertIn(b"cannot read standard input: Bad file descriptor", done.stderr)
 
     def test_no_progress_and_no_control_bytes_in_a_pipe(self):
-        text = "The quick brown fox jumps over the lazy dog. " * 60
+        text = "The quick brown fox jumps over the lazy dog. " * 12
         done = self.baton("run", cached(SMOL), "-p", text, "-n", "1", "--isa", "portable",
                           timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -84,9 +84,9 @@ class OnATerminal(BatonCase):
     ENDLESS = ["--ignore-eos", "--temp", "1"]
 
     def test_progress_of_a_long_prefill_comes_and_goes(self):
-        text = "The quick brown fox jumps over the lazy dog. " * 100
+        text = "The quick brown fox jumps over the lazy dog. " * 16
         terminal = Terminal(["run", cached(SMOL), "-p", text, "-n", "2", "--isa", "portable",
-                             "--threads", "1", "--chunk", "64"])
+                             "--threads", "1", "--chunk", "8"])
         terminal.wait_for(rb"\r\x1b\[KReading the prompt +\d+ %  \[=*>? *\]  [\d,]+ of [\d,]+ "
                           rb"tokens", 120)
         self.assertEqual(terminal.finish(240), 0)
@@ -97,7 +97,7 @@ class OnATerminal(BatonCase):
         self.assertIn(b"tokens/s", terminal.seen)
 
     def test_dumb_terminals_get_no_bar(self):
-        text = "The quick brown fox jumps over the lazy dog. " * 40
+        text = "The quick brown fox jumps over the lazy dog. " * 12
         terminal = Terminal(["run", cached(SMOL), "-p", text, "-n", "1", "--isa", "portable",
                              "--threads", "1"], term="dumb")
         self.assertEqual(terminal.finish(240), 0)
@@ -115,8 +115,8 @@ class OnATerminal(BatonCase):
         self.assertEqual(terminal.before, terminal.after)
 
     def test_ctrl_c_during_prefill(self):
-        text = "The quick brown fox jumps over the lazy dog. " * 150
-        terminal = Terminal(["run", cached(SMOL), "-p", text, "--isa", "portable", "--threads",
+        text = "The quick brown fox jumps over the lazy dog. " * 40
+        terminal = Terminal(["run", cached(SMOL), "-p", text, "--isa", "portable", "--chunk", "8", "--threads",
                              "1"])
         terminal.wait_for(rb"Reading the prompt", 120)
         terminal.send(CTRL_C)
