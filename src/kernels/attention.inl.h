@@ -189,7 +189,8 @@ struct BlockWork {
   const T* values;            // slabs [64][columns]
   const char* next;           // what will be read after it: the next record, or the block itself
   bool prefetch;              // by the first group of a task only
-  const TokenRange* visible;  // [R]
+  bool whole;                 // all rows see all tokens
+  const TokenRange* visible;  // [R], unless whole
   const float* q;             // [head_dim][R]
   float* logits;              // [R][64]
   float* o;                   // [R][head_dim]
@@ -311,11 +312,7 @@ template <int R, typename T>
 
 template <int R, typename T>
 BATON_INLINE void AttendBlockOf(const BlockWork<T>& work) {
-  bool whole = true;
-  for (int r = 0; r < R; ++r) {
-    whole = whole && work.visible[r].begin <= 0 && work.visible[r].end >= kBlockTokens;
-  }
-  if (whole) {
+  if (work.whole) {
     AttendWholeBlock<R>(work);
   } else {
     AttendEdgeBlock<R>(work);

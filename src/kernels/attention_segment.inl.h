@@ -97,35 +97,44 @@ BATON_INLINE const uint16_t* RecordOf(const AttentionTask& task, int64_t block) 
   return reinterpret_cast<const uint16_t*>(task.blocks[block] + task.record_offset);
 }
 
+BATON_INLINE int ClampToken(int64_t token) {
+  return token < 0 ? 0 : token > kBlockTokens ? kBlockTokens : static_cast<int>(token);
+}
+
+// What each row of a group, from row `first` on, sees of the block that begins at block_begin.
+BATON_INLINE void FindVisible(const AttentionTask& task, int first, int count, int64_t block_begin,
+                              TokenRange* visible) {
+  int64_t position = PositionOf(task, first);
+  int head = first % task.group;
+  for (int r = 0; r < count; ++r) {
+    visible[r].begin = ClampToken(FirstKey(task, position) - block_begin);
+    visible[r].end = ClampToken(position + 1 - block_begin);
+    if (++head == task.group) {
+      head = 0;
+      ++position;
+    }
+  }
+}
+
 // One block for all groups of rows that see some of it.
 template <typename T>
 BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, int64_t block,
                                BlockWork<T> work) {
   TokenRange visible[kTileRows];
-  const int64_t block_begin = block * kBlockTokens;
+  const int64_t begin = block * kBlockTokens;
   work.visible = visible;
   work.logits = rows.logits;
   work.head_dim = task.head_dim;
   work.soft_cap_log2 = task.soft_cap_log2;
   for (int first = 0; first < rows.num_rows; first += kTileRows) {
     const int count = MinInt(kTileRows, rows.num_rows - first);
+    const int64_t first_position = PositionOf(task, first);
     const int64_t last_position = PositionOf(task, first + count - 1);
-    if (last_position < block_begin) continue;
-    if (FirstKey(task, PositionOf(task, first)) >= block_begin + kBlockTokens) break;
-    int64_t position = PositionOf(task, first);
-    int head = first % task.group;
-    for (int r = 0; r < count; ++r) {
-      const int64_t begin = FirstKey(task, position) - block_begin;
-      const int64_t end = position + 1 - block_begin;
-      visible[r].begin = begin < 0              ? 0
-                         : begin > kBlockTokens ? kBlockTokens
-                                                : static_cast<int>(begin);
-      visible[r].end = end < 0 ? 0 : end > kBlockTokens ? kBlockTokens : static_cast<int>(end);
-      if (++head == task.group) {
-        head = 0;
-        ++position;
-      }
-    }
+    if (last_position < begin) continue;
+    if (FirstKey(task, first_position) >= begin + kBlockTokens) break;
+    work.whole =
+        first_position >= begin + kBlockTokens - 1 && FirstKey(task, last_position) <= begin;
+    if (!work.whole) FindVisible(task, first, count, begin, visible);
     work.q = rows.q + int64_t{first} * task.head_dim;
     work.o = rows.o + int64_t{first} * task.head_dim;
     work.m = rows.m + first;
