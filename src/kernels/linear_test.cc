@@ -154,7 +154,8 @@ std::vector<float> RunLinear(const KernelContext& context, const WeightMatrix& w
                              .forms = weights.input_forms()};
   const auto buffer = AlignedBytes::Allocate(RowInputsBytes(shape));
   CHECK(buffer.has_value());
-  std::memset(buffer->data(), 0xff, buffer->size());  // NaN, wherever it is read unwritten
+  // NaN, wherever it is read unwritten.
+  std::ranges::fill(std::span(buffer->data(), buffer->size()), std::byte{0xff});
   const RowInputs inputs = QuantiseRows(context, {rows.data(), num_rows, num_inputs}, shape,
                                         {buffer->data(), buffer->size()});
   const int64_t stride = num_outputs + 3;
