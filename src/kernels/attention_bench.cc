@@ -1,8 +1,8 @@
-// attention/<phase>/<isa>/<head_dim>: attention of one sequence, whole operation, one thread.
-// prefill: useful GFLOP/s (visible keys only) and their share of the fma peak. decode: GB/s of keys
-// and values and their share of the speed at which the same memory can be read. Limits are measured
-// in the same run.
-// The tests run it with --benchmark_min_time=0 --benchmark_filter=rows:3/.
+// attention/<phase>/<isa>/<head_dim>/<heads>/<KV heads>: attention of one sequence, whole
+// operation, one thread. prefill: useful GFLOP/s (visible keys only) and their share of the fma
+// peak. decode: GB/s of keys and values and their share of the speed at which the same memory can
+// be read. Limits are measured in the same run. The tests run it with --benchmark_min_time=0
+// --benchmark_filter=rows:3/.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -162,7 +162,8 @@ void Register() {
       const Variant variant{
           .isa = isa, .decode = phase == "decode", .shape = shape, .fma_flops = peak};
       const std::string name =
-          "attention/" + phase + "/" + isa_name + "/" + std::to_string(shape.head_dim);
+          "attention/" + phase + "/" + isa_name + "/" + std::to_string(shape.head_dim) + "/" +
+          std::to_string(shape.num_heads) + "/" + std::to_string(shape.num_kv_heads);
       return benchmark::RegisterBenchmark(
                  name.c_str(),
                  [variant](benchmark::State& state) { BenchAttention(state, variant); })
