@@ -1,4 +1,4 @@
-// Attention of a step over paged keys and values: what both phases share.
+// Attention of a step over keys and values in blocks: what both phases share.
 //
 // A step's rows belong to sequences. A row at position p sees the keys 0..p of its own sequence,
 // or the last `sliding_window` of them. Prefill (attention_prefill.h) is for many rows, decode
@@ -16,17 +16,11 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/kernel_context.h"
+#include "kernels/attention_limits.h"
 #include "tensor/kv_record.h"
 #include "tensor/view.h"
 
 namespace baton {
-
-// Keys of one segment. A constant of the numerics, not a tuning value.
-inline constexpr int kSegmentTokens = 1024;
-inline constexpr int kSegmentBlocks = kSegmentTokens / kBlockTokens;
-
-inline constexpr int kMaxHeadDim = 512;
 
 // Requires: head_dim is a multiple of 16 up to kMaxHeadDim; num_heads is a multiple of
 // num_kv_heads.

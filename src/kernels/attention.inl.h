@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "kernels/attention_limits.h"
 #include "kernels/f32x16.h"
 #include "kernels/math.inl.h"
 #include "kernels/unroll.h"
@@ -16,7 +17,6 @@
 namespace baton::BATON_ISA {
 namespace {
 
-inline constexpr int kTileRows = 6;
 inline constexpr int kBlockVectors = kBlockTokens / kLanes;
 
 // A row's maximum may lag behind by this much (in units of log2) before its sums are rescaled.
@@ -319,7 +319,7 @@ BATON_INLINE void AttendBlockOf(const BlockWork<T>& work) {
   }
 }
 
-// One block for a group of num_rows rows. Requires: 1 <= num_rows <= kTileRows.
+// One block for a group of num_rows rows. Requires: 1 <= num_rows <= kGroupRows.
 template <typename T>
 BATON_INLINE void AttendBlock(int num_rows, const BlockWork<T>& work) {
   switch (num_rows) {
@@ -334,7 +334,7 @@ BATON_INLINE void AttendBlock(int num_rows, const BlockWork<T>& work) {
     case 5:
       return AttendBlockOf<5>(work);
     default:
-      return AttendBlockOf<kTileRows>(work);
+      return AttendBlockOf<kGroupRows>(work);
   }
 }
 

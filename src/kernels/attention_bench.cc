@@ -153,7 +153,7 @@ void BenchAttention(benchmark::State& state, const Variant& variant) {
 void Register() {
   for (const Isa isa : RunnableIsas()) {
     constexpr int64_t kTimes = 2'000'000;
-    const LimitOps& limits = *KernelsFor(isa).limits;
+    const LimitsOps& limits = *KernelsFor(isa).limits;
     const double peak = static_cast<double>(kTimes * kFloatMacs) * 2 /
                         BestSeconds([&] { benchmark::DoNotOptimize(limits.float_macs(kTimes)); });
     const std::string isa_name(IsaName(isa));

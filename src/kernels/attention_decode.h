@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/attention.h"
+#include "kernels/kernel_context.h"
 
 namespace baton {
 

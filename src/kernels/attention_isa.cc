@@ -1,6 +1,5 @@
-// Attention and KV writing, compiled once per instruction set.
+// Attention, compiled once per instruction set.
 #include "kernels/attention_segment.inl.h"
-#include "kernels/kv_write.inl.h"
 
 namespace baton::BATON_ISA {
 namespace {
@@ -71,9 +70,7 @@ void MergeSegments(const AttentionTask& task, int64_t first_segment, int64_t num
 
 }  // namespace
 
-extern const AttentionOps kAttentionOps = {.attend = Attend,
-                                           .attend_segment = AttendOneSegment,
-                                           .merge_segments = MergeSegments,
-                                           .write_kv = WriteKvRows};
+extern const AttentionOps kAttentionOps = {
+    .attend = Attend, .attend_segment = AttendOneSegment, .merge_segments = MergeSegments};
 
 }  // namespace baton::BATON_ISA

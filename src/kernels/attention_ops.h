@@ -1,9 +1,11 @@
-// Attention and KV writing of one instruction set, on raw pointers: what attention_prefill.cc,
-// attention_decode.cc and kv_write.cc call.
+// The functions of one instruction set behind attention_prefill.h and attention_decode.h: raw
+// pointers, no checks.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/attention_limits.h"
 
 namespace baton {
 
@@ -33,28 +35,16 @@ struct AttentionPartial {
   float* l;  // [rows]
 };
 
-struct KvWriteTask {
-  const float* k;  // [num_rows][head_dim], row_stride floats apart
-  const float* v;
-  int64_t k_stride;
-  int64_t v_stride;
-  int num_rows;     // all within one block
-  int first_token;  // within the block
-  int head_dim;
-  uint16_t* record;
-};
-
 struct AttentionOps {
   // All segments of the task's rows, merged, divided, stored to out.
   void (*attend)(const AttentionTask& task);
   // One segment only; rows that see nothing of it get m, l and o untouched.
   void (*attend_segment)(const AttentionTask& task, int64_t segment,
                          const AttentionPartial& partial);
-  // Merges the partials of segments first, first + 1, ... (num_segments of them, `stride` floats
-  // apart in each array) and stores to out.
+  // Merges the partials of segments first, first + 1, ... (num_segments of them, partial_stride
+  // floats apart in each array) and stores to out.
   void (*merge_segments)(const AttentionTask& task, int64_t first_segment, int64_t num_segments,
                          const AttentionPartial& first, int64_t partial_stride);
-  void (*write_kv)(const KvWriteTask& task);
 };
 
 // Bytes of scratch for a task of at most max_rows rows (positions * group).
@@ -63,8 +53,9 @@ constexpr size_t AttentionScratchBytes(int64_t max_rows, int head_dim) {
   const size_t dim = static_cast<size_t>(head_dim);
   // Per row: packed query, running and merged o; lanes of l; m, merged m and l, rounded up.
   const size_t row_floats = 3 * dim + 16 + 16;
-  // A tile of logits, and one block's keys and values in f32.
-  return (rows * row_floats + 6 * 64 + 2 * 64 * dim) * sizeof(float) + 4 * 64;
+  // The logits of a group of rows, and one block's keys and values in f32.
+  const size_t block_floats = size_t{kBlockTokens} * (kGroupRows + 2 * dim);
+  return (rows * row_floats + block_floats) * sizeof(float) + 4 * 64;
 }
 
 namespace portable {

@@ -12,12 +12,12 @@ namespace {
 
 // Rows (positions * heads of a group) of a task: as many pass over a block while it lies in the
 // first-level cache. More gained nothing.
-constexpr int kTileRows = 192;
+constexpr int kPrefillTileRows = 192;
 // Tasks per thread below which tiles are halved, so that all threads have work to the end.
 constexpr int64_t kTasksPerThread = 4;
 
 int MaxTilePositions(const AttentionShape& shape) {
-  return std::max(1, kTileRows / shape.GroupSize());
+  return std::max(1, kPrefillTileRows / shape.GroupSize());
 }
 
 int64_t CountTiles(std::span<const AttentionSequence> sequences, int64_t tile_positions) {

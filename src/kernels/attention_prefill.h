@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/attention.h"
+#include "kernels/kernel_context.h"
 
 namespace baton {
 

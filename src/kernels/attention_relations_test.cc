@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention_problem.h"
 #include "kernels/isa.h"
+#include "kernels/test_attention_problem.h"
 
 namespace baton {
 namespace {
@@ -95,7 +95,7 @@ TEST_F(AttentionRelationsTest, AddressesOfBlocksChangeNothing) {
   std::mt19937 random(6);
   for (int repeat = 0; repeat < 3; ++repeat) {
     std::shuffle(order.begin(), order.end(), random);
-    problem.Page(order);
+    problem.PlaceBlocks(order);
     EXPECT_TRUE(SameBits(RunPrefill(Context(), problem, problem.Layer(), rows), prefill));
     EXPECT_TRUE(SameBits(RunDecode(Context(), problem, problem.Layer(), last), decode));
   }

@@ -2,7 +2,6 @@
 // attention_isa.cc puts these together for prefill (all segments) and decode (one at a time).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/attention.inl.h"
@@ -11,9 +10,6 @@
 namespace baton::BATON_ISA {
 namespace {
 
-inline constexpr int kSegmentBlocks = 16;
-inline constexpr int64_t kSegmentTokens = int64_t{kSegmentBlocks} * kBlockTokens;
-
 // From this many groups of rows on, a block is widened to f32 once for all of them: on some CPUs
 // the conversion takes a port of the multiplier.
 inline constexpr int kWidenGroups = 3;
@@ -21,14 +17,14 @@ inline constexpr int kWidenGroups = 3;
 // A task's arrays in its scratch memory.
 struct TaskRows {
   int num_rows;
-  float* q;         // groups of 6 rows, the last of what is left: [head_dim][rows of the group]
+  float* q;         // groups of kGroupRows, the last of what is left: [head_dim][rows of the group]
   float* o;         // [num_rows][head_dim], of the running segment
   float* merged_o;  // [num_rows][head_dim]
   float* l;         // [num_rows][16]
   float* m;         // [num_rows]
   float* merged_m;  // [num_rows]
   float* merged_l;  // [num_rows]
-  float* logits;    // [6][64]
+  float* logits;    // [kGroupRows][64]
   float* widened;   // keys and values of one block
 };
 
@@ -39,7 +35,7 @@ BATON_INLINE TaskRows LayOut(const AttentionTask& task) {
   const int64_t vector = (rows.num_rows + kLanes - 1) / kLanes * kLanes;
   float* p = reinterpret_cast<float*>(task.scratch);
   rows.logits = p;
-  p += kTileRows * kBlockTokens;
+  p += kGroupRows * kBlockTokens;
   rows.widened = p;
   p += int64_t{2} * kBlockTokens * task.head_dim;
   rows.q = p;
@@ -70,8 +66,8 @@ BATON_INLINE int64_t PositionOf(const AttentionTask& task, int row) {
 
 // q of the task, times its factor, in groups of rows.
 BATON_INLINE void PackQueries(const AttentionTask& task, const TaskRows& rows) {
-  for (int first = 0; first < rows.num_rows; first += kTileRows) {
-    const int count = MinInt(kTileRows, rows.num_rows - first);
+  for (int first = 0; first < rows.num_rows; first += kGroupRows) {
+    const int count = MinInt(kGroupRows, rows.num_rows - first);
     float* packed = rows.q + int64_t{first} * task.head_dim;
     for (int r = 0; r < count; ++r) {
       const int row = first + r;
@@ -120,14 +116,14 @@ BATON_INLINE void FindVisible(const AttentionTask& task, int first, int count, i
 template <typename T>
 BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, int64_t block,
                                BlockWork<T> work) {
-  TokenRange visible[kTileRows];
+  TokenRange visible[kGroupRows];
   const int64_t begin = block * kBlockTokens;
   work.visible = visible;
   work.logits = rows.logits;
   work.head_dim = task.head_dim;
   work.soft_cap_log2 = task.soft_cap_log2;
-  for (int first = 0; first < rows.num_rows; first += kTileRows) {
-    const int count = MinInt(kTileRows, rows.num_rows - first);
+  for (int first = 0; first < rows.num_rows; first += kGroupRows) {
+    const int count = MinInt(kGroupRows, rows.num_rows - first);
     const int64_t first_position = PositionOf(task, first);
     const int64_t last_position = PositionOf(task, first + count - 1);
     if (last_position < begin) continue;
@@ -158,7 +154,7 @@ BATON_INLINE void AttendSegment(const AttentionTask& task, const TaskRows& rows,
   int64_t end = last_position / kBlockTokens + 1;
   if (end > (segment + 1) * kSegmentBlocks) end = (segment + 1) * kSegmentBlocks;
   const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
-  const bool widen = rows.num_rows > (kWidenGroups - 1) * kTileRows;
+  const bool widen = rows.num_rows > (kWidenGroups - 1) * kGroupRows;
   for (; block < end; ++block) {
     const uint16_t* record = RecordOf(task, block);
     if (widen) {

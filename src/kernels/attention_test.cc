@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/attention_problem.h"
 #include "kernels/attention_ref.h"
 #include "kernels/isa.h"
+#include "kernels/test_attention_problem.h"
 
 namespace baton {
 namespace {

@@ -3,9 +3,8 @@
 //
 // The integers are exact and so the same everywhere; how they come about, and how the 16-bit codes
 // of Precision::kExact lie in memory, is each instruction set's own affair:
-//   AVX-512   u8 x s8 into 32 bits (vpdpbusd). kExact: code = 256 hi + lo, [32] hi then [32] lo,
-//   two
-//             passes and S = 256 S_hi + S_lo.
+//   AVX-512   u8 x s8 into 32 bits (vpdpbusd). kExact: code = 256 hi + lo, [32] hi, then [32] lo,
+//             two passes, and S = 256 S_hi + S_lo.
 //   AVX2      u8 x s8 into 16 bits (vpmaddubsw), widened before a sum can overflow; Q8_0 as
 //             |q| x (sign of q) a. kExact: 16 x 16 bits into 32 (vpmaddwd) on the even and the odd
 //             bytes; codes of a group of 4 inputs lie in the order 0 2 1 3.
@@ -14,16 +13,14 @@
 
 #include "kernels/f32x16.h"
 #include "kernels/panel.h"
+#include "kernels/precision.h"
 #include "kernels/unroll.h"
 
 namespace baton::BATON_ISA {
 
-inline constexpr int kFast = 0;
-inline constexpr int kExact = 1;
-
 // Bytes of a block's 32 activation codes.
-constexpr int ActivationBytes(int precision) {
-  return precision == kFast ? 32 : 64;
+constexpr int ActivationBytes(Precision precision) {
+  return precision == Precision::kFast ? 32 : 64;
 }
 
 BATON_INLINE int32_t LoadWord(const void* p) {
@@ -70,12 +67,12 @@ BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
   return _mm512_reduce_add_epi32(a.v);
 }
 
-template <int kPrecision>
+template <Precision kPrecision>
 BATON_INLINE void StoreCodes(uint8_t* p, i32x16 first, i32x16 second) {
   const auto store = [](uint8_t * to, __m512i a) __attribute__((always_inline)) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(a));
   };
-  if constexpr (kPrecision == kFast) {
+  if constexpr (kPrecision == Precision::kFast) {
     store(p, first.v);
     store(p + 16, second.v);
   } else {
@@ -91,7 +88,7 @@ BATON_INLINE void StoreCodes(uint8_t* p, i32x16 first, i32x16 second) {
 struct CodeBlock {
   u8x64 group[kCodeGroups];
 };
-template <PanelType kType, int kPrecision>
+template <PanelType kType, Precision kPrecision>
 BATON_INLINE void FinishCodes(CodeBlock&) {}
 
 // Adds to each output row's sum its 4 codes times the 4 codes at `a`. In assembly, since GCC 12
@@ -105,11 +102,11 @@ BATON_INLINE __m512i MulAdd(__m512i sum, u8x64 codes, const uint8_t* a) {
 
 // sums[r] = start[r * stride] + (codes of groups kFirst..) . (activation codes of row r); start
 // counts only in types with an offset, where it takes the offset out.
-template <PanelType kType, int kPrecision, int kRows, int kFirst, int kCount>
+template <PanelType kType, Precision kPrecision, int kRows, int kFirst, int kCount>
 BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const uint32_t* start,
                       int stride, i32x16* sums) {
   constexpr int kBytes = ActivationBytes(kPrecision);
-  constexpr int kLow = kPrecision == kFast ? 0 : 32;
+  constexpr int kLow = kPrecision == Precision::kFast ? 0 : 32;
   __m512i low[kRows];
   __m512i high[kRows];
   BATON_UNROLL
@@ -124,12 +121,12 @@ BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const 
     for (int r = 0; r < kRows; ++r) {
       const uint8_t* a = activations + r * kBytes + 4 * g;
       low[r] = MulAdd(low[r], codes.group[g], a + kLow);
-      if constexpr (kPrecision == kExact) high[r] = MulAdd(high[r], codes.group[g], a);
+      if constexpr (kPrecision == Precision::kExact) high[r] = MulAdd(high[r], codes.group[g], a);
     }
   }
   BATON_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    if constexpr (kPrecision == kExact) {
+    if constexpr (kPrecision == Precision::kExact) {
       low[r] = _mm512_add_epi32(low[r], _mm512_slli_epi32(high[r], 8));
     }
     sums[r] = {low[r]};
@@ -195,11 +192,11 @@ BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
 BATON_INLINE __m256i Narrow(i32x16 a) {
   return _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
 }
-template <int kPrecision>
+template <Precision kPrecision>
 BATON_INLINE void StoreCodes(uint8_t* p, i32x16 first, i32x16 second) {
   const __m256i a = Narrow(first);
   const __m256i b = Narrow(second);
-  if constexpr (kPrecision == kFast) {
+  if constexpr (kPrecision == Precision::kFast) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm256_permute4x64_epi64(_mm256_packs_epi16(a, b), 0xd8));
   } else {
@@ -214,9 +211,9 @@ struct CodeBlock {
   u8x64 group[kCodeGroups];
 };
 // Q8_0 under kFast: from q + 128 to q.
-template <PanelType kType, int kPrecision>
+template <PanelType kType, Precision kPrecision>
 BATON_INLINE void FinishCodes(CodeBlock& codes) {
-  if constexpr (kType == PanelType::kQ8_0 && kPrecision == kFast) {
+  if constexpr (kType == PanelType::kQ8_0 && kPrecision == Precision::kFast) {
     const __m256i flip = _mm256_set1_epi8(static_cast<char>(0x80));
     BATON_UNROLL
     for (int g = 0; g < kCodeGroups; ++g) {
@@ -307,17 +304,17 @@ BATON_INLINE void DotExact(const CodeBlock& codes, const uint8_t* activations, i
   for (int r = 0; r < kRows; ++r) sums[r] = {wide[r].lo, wide[r].hi};
 }
 
-template <PanelType kType, int kPrecision, int kRows, int kFirst, int kCount>
+template <PanelType kType, Precision kPrecision, int kRows, int kFirst, int kCount>
 BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const uint32_t* start,
                       int stride, i32x16* sums) {
-  if constexpr (kPrecision == kFast) {
+  if constexpr (kPrecision == Precision::kFast) {
     DotFast<kType, kRows, kFirst, kCount>(codes, activations, sums);
   } else {
     DotExact<kRows, kFirst, kCount>(codes, activations, sums);
   }
   // Q8_0 under kFast has its sign already.
   constexpr bool kStart =
-      FormatOf(kType).offset != 0 && !(kType == PanelType::kQ8_0 && kPrecision == kFast);
+      FormatOf(kType).offset != 0 && !(kType == PanelType::kQ8_0 && kPrecision == Precision::kFast);
   if constexpr (kStart) {
     BATON_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -381,10 +378,10 @@ BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
   return sum;
 }
 
-template <int kPrecision>
+template <Precision kPrecision>
 BATON_INLINE void StoreCodes(uint8_t* p, i32x16 first, i32x16 second) {
   BATON_EACH_LANE {
-    if constexpr (kPrecision == kFast) {
+    if constexpr (kPrecision == Precision::kFast) {
       p[i] = static_cast<uint8_t>(first.v[i]);
       p[16 + i] = static_cast<uint8_t>(second.v[i]);
     } else {
@@ -401,14 +398,14 @@ struct CodeBlock {
   u8x64 group[kCodeGroups];
   int16_t input[kInputBlock][kLanes];
 };
-template <PanelType kType, int kPrecision>
+template <PanelType kType, Precision kPrecision>
 BATON_INLINE void FinishCodes(CodeBlock& codes) {
   for (int k = 0; k < kInputBlock; ++k) {
     BATON_EACH_LANE codes.input[k][i] = codes.group[k / 4].v[4 * i + k % 4];
   }
 }
 
-template <PanelType kType, int kPrecision, int kRows, int kFirst, int kCount>
+template <PanelType kType, Precision kPrecision, int kRows, int kFirst, int kCount>
 BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const uint32_t* start,
                       int stride, i32x16* sums) {
   for (int r = 0; r < kRows; ++r) {
@@ -416,7 +413,7 @@ BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const 
     i32x16 sum = SetInt1(FormatOf(kType).offset != 0 ? static_cast<int32_t>(start[r * stride]) : 0);
     for (int k = 4 * kFirst; k < 4 * (kFirst + kCount); ++k) {
       int16_t a;
-      if constexpr (kPrecision == kFast) {
+      if constexpr (kPrecision == Precision::kFast) {
         a = static_cast<int8_t>(row[k]);
       } else {
         __builtin_memcpy(&a, row + 2 * k, 2);

@@ -6,9 +6,10 @@
 
 #include "base/check.h"
 #include "kernels/attention_ops.h"
+#include "kernels/kv_write_ops.h"
 #include "kernels/limits_ops.h"
 #include "kernels/linear_ops.h"
-#include "kernels/row_ops_table.h"
+#include "kernels/row_kernel_ops.h"
 
 namespace baton {
 
@@ -82,19 +83,22 @@ std::string RunnableNames() {
 constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
                                         .linear = &portable::kLinearOps,
                                         .attention = &portable::kAttentionOps,
-                                        .rows = &portable::kRowOps,
-                                        .limits = &portable::kLimitOps};
+                                        .kv_write = &portable::kKvWriteOps,
+                                        .rows = &portable::kRowKernelOps,
+                                        .limits = &portable::kLimitsOps};
 #if defined(__x86_64__)
 constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
                                     .linear = &avx2::kLinearOps,
                                     .attention = &avx2::kAttentionOps,
-                                    .rows = &avx2::kRowOps,
-                                    .limits = &avx2::kLimitOps};
+                                    .kv_write = &avx2::kKvWriteOps,
+                                    .rows = &avx2::kRowKernelOps,
+                                    .limits = &avx2::kLimitsOps};
 constexpr KernelTable kAvx512Table = {.isa = Isa::kAvx512,
                                       .linear = &avx512::kLinearOps,
                                       .attention = &avx512::kAttentionOps,
-                                      .rows = &avx512::kRowOps,
-                                      .limits = &avx512::kLimitOps};
+                                      .kv_write = &avx512::kKvWriteOps,
+                                      .rows = &avx512::kRowKernelOps,
+                                      .limits = &avx512::kLimitsOps};
 #endif
 
 }  // namespace

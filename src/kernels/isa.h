@@ -15,8 +15,9 @@ namespace baton {
 
 struct LinearOps;     // kernels/linear_ops.h
 struct AttentionOps;  // kernels/attention_ops.h
-struct RowOps;        // kernels/row_ops_table.h
-struct LimitOps;      // kernels/limits_ops.h
+struct KvWriteOps;    // kernels/kv_write_ops.h
+struct RowKernelOps;  // kernels/row_kernel_ops.h
+struct LimitsOps;     // kernels/limits_ops.h
 
 // By rising speed.
 enum class Isa {
@@ -44,8 +45,9 @@ struct KernelTable {
   Isa isa;
   const LinearOps* linear;
   const AttentionOps* attention;
-  const RowOps* rows;
-  const LimitOps* limits;
+  const KvWriteOps* kv_write;
+  const RowKernelOps* rows;
+  const LimitsOps* limits;
 };
 
 // The table of an instruction set. Requires: it is one of RunnableIsas().

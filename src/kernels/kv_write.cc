@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/attention_ops.h"
+#include "kernels/kv_write_ops.h"
 #include "tensor/kv_record.h"
 
 namespace baton {
@@ -18,7 +18,7 @@ void WriteSequence(const KernelContext& context, const KvWriteArgs& args,
     const int first_token = static_cast<int>(position % kBlockTokens);
     const int count =
         static_cast<int>(std::min<int64_t>(kBlockTokens - first_token, sequence.num_rows - done));
-    context.table.attention->write_kv(
+    context.table.kv_write->write(
         {.k = args.k.row(sequence.first_row + done) + head * args.head_dim,
          .v = args.v.row(sequence.first_row + done) + head * args.head_dim,
          .k_stride = args.k.stride(),

@@ -149,7 +149,7 @@ BATON_INLINE int64_t Fold(Chain a) {
 
 }  // namespace
 
-const LimitOps kLimitOps = {
+const LimitsOps kLimitsOps = {
     .integer_macs = IntegerMacs, .float_macs = FloatMacs, .read = ReadBytes};
 
 }  // namespace baton::BATON_ISA

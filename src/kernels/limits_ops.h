@@ -1,4 +1,5 @@
-// What a core can do at most, measured: the yardstick of benchmarks.
+// What a core can do at most, measured: the yardstick of benchmarks. Functions of one instruction
+// set.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@ namespace baton {
 
 // The limits of one instruction set. Each function does its work once and returns a value that
 // depends on it, so that it cannot be left out.
-struct LimitOps {
+struct LimitsOps {
   // Multiply-adds of 8-bit codes by the instructions that the kernels use, in registers only;
   // kIntegerMacs each time.
   int64_t (*integer_macs)(int64_t times);
@@ -23,13 +24,13 @@ inline constexpr int64_t kIntegerMacs = kLimitMacs * 64;
 inline constexpr int64_t kFloatMacs = kLimitMacs * 16;
 
 namespace portable {
-extern const LimitOps kLimitOps;
+extern const LimitsOps kLimitsOps;
 }
 namespace avx2 {
-extern const LimitOps kLimitOps;
+extern const LimitsOps kLimitsOps;
 }
 namespace avx512 {
-extern const LimitOps kLimitOps;
+extern const LimitsOps kLimitsOps;
 }
 
 }  // namespace baton

@@ -30,8 +30,8 @@ void Linear(const KernelContext& context, const WeightMatrix& weights, const Row
   CHECK_EQ(inputs.isa(), context.table.isa);
   if (inputs.num_rows() == 0) return;
 
-  const auto& tiles = context.table.linear->tiles[static_cast<int>(weights.panel_type())]
-                          ->tile[static_cast<int>(inputs.shape().precision)];
+  const TilesBySize& tiles = context.table.linear->tiles[static_cast<int>(weights.panel_type())]
+                                 ->by_precision[static_cast<int>(inputs.shape().precision)];
   const int64_t num_panels = weights.num_panels();
   const int64_t panels_per_task = PanelsPerTask(weights, context);
   const int64_t num_tasks = (num_panels + panels_per_task - 1) / panels_per_task;
@@ -45,11 +45,11 @@ void Linear(const KernelContext& context, const WeightMatrix& weights, const Row
       inputs.PointAt(t, weights.panel_type(), args);
       args.num_rows = inputs.TileRows(t);
       args.tile_rows = PaddedTileRows(args.num_rows);
-      const LinearTileFn tile = tiles[TileSizeIndex(args.num_rows)];
+      const LinearTileFn tile = tiles.by_size[TileSizeIndex(args.num_rows)];
       for (int64_t p = first; p < end; ++p) {
         const int64_t first_output = p * kPanelRows;
         args.panel = weights.panel(p);
-        args.out = out.row(t * kTileRows) + first_output;
+        args.out = out.row(t * kLinearTileRows) + first_output;
         args.num_outputs =
             static_cast<int>(std::min<int64_t>(kPanelRows, weights.num_outputs() - first_output));
         tile(args);

@@ -10,6 +10,7 @@
 #include "kernels/i8dot.inl.h"
 #include "kernels/linear_ops.h"
 #include "kernels/panel.h"
+#include "kernels/precision.h"
 
 namespace baton::BATON_ISA {
 
@@ -21,21 +22,21 @@ namespace baton::BATON_ISA {
 #if defined(BATON_ISA_AVX512)
 #define BATON_UNROLL_TILE BATON_UNROLL
 inline constexpr bool kTileIsConstant = true;
-constexpr int Together(int precision) {
-  return precision == kFast ? 16 : 8;
+constexpr int Together(Precision precision) {
+  return precision == Precision::kFast ? 16 : 8;
 }
 inline constexpr int kFloatTogether = 16;
 #elif defined(BATON_ISA_AVX2)
 #define BATON_UNROLL_TILE
 inline constexpr bool kTileIsConstant = false;
-constexpr int Together(int) {
+constexpr int Together(Precision) {
   return 4;
 }
 inline constexpr int kFloatTogether = 4;
 #else
 #define BATON_UNROLL_TILE
 inline constexpr bool kTileIsConstant = false;
-constexpr int Together(int) {
+constexpr int Together(Precision) {
   return 1;
 }
 inline constexpr int kFloatTogether = 1;
@@ -75,7 +76,7 @@ BATON_INLINE u8x64 ExpandGroup(const uint8_t* record, int64_t block) {
   return codes;
 }
 
-template <PanelType kType, int kPrecision>
+template <PanelType kType, Precision kPrecision>
 BATON_INLINE void ExpandCodes(const uint8_t* record, int64_t block, CodeBlock& codes) {
   codes.group[0] = ExpandGroup<kType, 0>(record, block);
   codes.group[1] = ExpandGroup<kType, 1>(record, block);
@@ -120,7 +121,7 @@ BATON_INLINE BlockScale LoadScale(const uint8_t* record, int64_t block) {
 }
 
 // One half (or the whole) of a block for kRows rows.
-template <PanelType kType, int kPrecision, int kRows, int kHalf>
+template <PanelType kType, Precision kPrecision, int kRows, int kHalf>
 BATON_INLINE void AddHalf(const CodeBlock& codes, const BlockScale& scale,
                           const uint8_t* activations, const float* scales, const uint32_t* side,
                           f32x16* sums) {
@@ -151,7 +152,7 @@ BATON_INLINE void StoreSums(const LinearTileArgs& args, int t, f32x16 sums) {
 }
 
 // kTile: the rows of the tile, or 0 where they are a variable, a multiple of kRows.
-template <PanelType kType, int kPrecision, int kRows, int kTile>
+template <PanelType kType, Precision kPrecision, int kRows, int kTile>
 void QuantisedTile(const LinearTileArgs& args) {
   constexpr PanelFormat kFormat = FormatOf(kType);
   constexpr int kCodes = ActivationBytes(kPrecision);
@@ -159,7 +160,7 @@ void QuantisedTile(const LinearTileArgs& args) {
   constexpr int kBlockBytes = kFormat.record_bytes() / kFormat.blocks();
   const int tile = kTile != 0 ? kTile : args.tile_rows;
 
-  f32x16 sums[kTile != 0 ? kTile : kTileRows];
+  f32x16 sums[kTile != 0 ? kTile : kLinearTileRows];
   BATON_UNROLL_TILE
   for (int t = 0; t < tile; ++t) sums[t] = Zero();
 
@@ -222,7 +223,7 @@ void FloatTile(const LinearTileArgs& args) {
   }
 }
 
-template <PanelType kType, int kPrecision, int kTile>
+template <PanelType kType, Precision kPrecision, int kTile>
 constexpr LinearTileFn TileOf() {
   if constexpr (IsQuantised(kType)) {
     constexpr int kRows = Smaller(kTile, Together(kPrecision));
@@ -233,12 +234,17 @@ constexpr LinearTileFn TileOf() {
   }
 }
 
+// The tiles of one precision, by TileSizeIndex.
+template <PanelType kType, Precision kPrecision>
+constexpr TilesBySize TilesOf() {
+  return {TileOf<kType, kPrecision, 1>(), TileOf<kType, kPrecision, 2>(),
+          TileOf<kType, kPrecision, 4>(), TileOf<kType, kPrecision, 8>(),
+          TileOf<kType, kPrecision, 16>()};
+}
+
 template <PanelType kType>
 constexpr LinearTiles MakeTiles() {
-  return {{{TileOf<kType, kFast, 1>(), TileOf<kType, kFast, 2>(), TileOf<kType, kFast, 4>(),
-            TileOf<kType, kFast, 8>(), TileOf<kType, kFast, 16>()},
-           {TileOf<kType, kExact, 1>(), TileOf<kType, kExact, 2>(), TileOf<kType, kExact, 4>(),
-            TileOf<kType, kExact, 8>(), TileOf<kType, kExact, 16>()}}};
+  return {{TilesOf<kType, Precision::kFast>(), TilesOf<kType, Precision::kExact>()}};
 }
 
 }  // namespace baton::BATON_ISA

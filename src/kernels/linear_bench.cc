@@ -53,7 +53,7 @@ double PeakRate(Work work) {
 }
 
 Peaks MeasurePeaks(Isa isa) {
-  const LimitOps& limits = *KernelsFor(isa).limits;
+  const LimitsOps& limits = *KernelsFor(isa).limits;
   const double integer =
       PeakRate([&](int64_t times) { benchmark::DoNotOptimize(limits.integer_macs(times)); });
   const double floats =
@@ -120,7 +120,7 @@ void BenchLinear(benchmark::State& state, const Variant& variant) {
   }
   const double macs = static_cast<double>(num_rows * num_outputs * num_inputs);
   const double peak =
-      IsQuantized(variant.type) ? variant.peaks.integer_macs : variant.peaks.float_macs;
+      IsQuantised(variant.type) ? variant.peaks.integer_macs : variant.peaks.float_macs;
   const double times = static_cast<double>(state.iterations());
   const double read_seconds = BestSeconds([&] {
     benchmark::DoNotOptimize(

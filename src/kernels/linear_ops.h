@@ -1,15 +1,15 @@
 // The functions of one instruction set behind kernels/linear.h: raw pointers, no checks.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/panel.h"
+#include "kernels/precision.h"
 
 namespace baton {
 
 // Rows are worked on in tiles of at most this many.
-inline constexpr int kTileRows = 16;
+inline constexpr int kLinearTileRows = 16;
 // A tile has 1, 2, 4, 8 or 16 rows; others are filled up with rows of zeros.
 inline constexpr int kNumTileSizes = 5;
 constexpr int TileSizeIndex(int rows) {
@@ -50,11 +50,12 @@ struct LinearTileArgs {
 using QuantiseRowFn = void (*)(const QuantiseRowArgs&);
 using LinearTileFn = void (*)(const LinearTileArgs&);
 
-inline constexpr int kNumPrecisions = 2;
-
-// The functions of one weight type, by precision and TileSizeIndex.
+// The functions of one weight type.
+struct TilesBySize {
+  LinearTileFn by_size[kNumTileSizes];  // by TileSizeIndex
+};
 struct LinearTiles {
-  LinearTileFn tile[kNumPrecisions][kNumTileSizes];
+  TilesBySize by_precision[kNumPrecisions];
 };
 
 struct LinearOps {

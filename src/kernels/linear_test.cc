@@ -194,7 +194,7 @@ std::vector<float> RowByRow(const WeightMatrix& weights, std::span<const float> 
 }
 
 std::vector<double> ReferenceInputs(DType type, std::span<const float> row, Precision precision) {
-  if (!IsQuantized(type)) return {row.begin(), row.end()};
+  if (!IsQuantised(type)) return {row.begin(), row.end()};
   return precision == Precision::kFast ? ReferenceQuantised(row, 127.0f, 0x1p-119f)
                                        : ReferenceQuantised(row, 32512.0f, 0x1p-111f);
 }
@@ -205,7 +205,7 @@ void ExpectNearReference(const Matrix& matrix, std::span<const float> rows, Prec
   const size_t num_inputs = static_cast<size_t>(matrix.num_inputs);
   // Roundings on the way of a term: at most 4 of its own, one per later fma of the accumulator, and
   // the weight's own in the reference.
-  const double fmas = IsQuantized(matrix.type) ? 4.0 * static_cast<double>(num_inputs) / 32
+  const double fmas = IsQuantised(matrix.type) ? 4.0 * static_cast<double>(num_inputs) / 32
                                                : static_cast<double>(num_inputs);
   const double epsilon = (fmas + 6.0) * 0x1p-24;
   // A product of scales below 2^-126 is flushed to zero, and with it all of its block's integer.

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "base/check.h"
 #include "tensor/block_format.h"
 #include "tensor/half.h"
 

@@ -17,7 +17,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 
 #include "tensor/dtype.h"

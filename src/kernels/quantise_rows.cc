@@ -17,7 +17,7 @@ size_t CodeBytes(Precision precision) {
 
 // Rows of all tiles, those that fill up the last one included.
 int64_t PaddedRowCount(int64_t num_rows) {
-  const int64_t rest = num_rows % kTileRows;
+  const int64_t rest = num_rows % kLinearTileRows;
   return num_rows - rest + (rest == 0 ? 0 : PaddedTileRows(static_cast<int>(rest)));
 }
 
@@ -91,7 +91,8 @@ RowInputs::RowInputs(const RowInputsShape& shape, Isa isa, std::byte* buffer)
 }
 
 int RowInputs::TileRows(int64_t t) const {
-  return static_cast<int>(std::min<int64_t>(kTileRows, shape_.num_rows - t * kTileRows));
+  return static_cast<int>(
+      std::min<int64_t>(kLinearTileRows, shape_.num_rows - t * kLinearTileRows));
 }
 
 int64_t RowInputs::PaddedRows() const {
@@ -100,13 +101,13 @@ int64_t RowInputs::PaddedRows() const {
 
 // All tiles before the last are whole.
 int64_t RowInputs::BlocksBefore(int64_t t) const {
-  return t * kTileRows * (shape_.num_inputs / kInputBlock);
+  return t * kLinearTileRows * (shape_.num_inputs / kInputBlock);
 }
 
 void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
   if (!IsQuantised(type)) {
     CHECK(shape_.forms.floats);
-    args.floats = floats_ + t * kTileRows * shape_.num_inputs;
+    args.floats = floats_ + t * kLinearTileRows * shape_.num_inputs;
     return;
   }
   const SideKind kind = FormatOf(type).side;
@@ -118,8 +119,8 @@ void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
 }
 
 QuantiseRowArgs RowInputs::ArgsOfRow(int64_t r) const {
-  const int64_t t = r / kTileRows;
-  const int64_t in_tile = r % kTileRows;
+  const int64_t t = r / kLinearTileRows;
+  const int64_t in_tile = r % kLinearTileRows;
   const int64_t code_bytes = static_cast<int64_t>(CodeBytes(shape_.precision));
   const int64_t blocks = BlocksBefore(t) + in_tile;
   QuantiseRowArgs args{};
@@ -134,7 +135,7 @@ QuantiseRowArgs RowInputs::ArgsOfRow(int64_t r) const {
     if (values == nullptr) continue;
     args.sides[side] = values + blocks * SideValues(static_cast<SideKind>(side));
   }
-  if (floats_ != nullptr) args.floats = floats_ + t * kTileRows * shape_.num_inputs + in_tile;
+  if (floats_ != nullptr) args.floats = floats_ + t * kLinearTileRows * shape_.num_inputs + in_tile;
   return args;
 }
 
@@ -152,7 +153,7 @@ RowInputs QuantiseRows(const KernelContext& context, View2<const float> rows,
   const int64_t padded_rows = inputs.PaddedRows();
   // A row is a few microseconds of work; many rows go by tiles.
   const int64_t per_task =
-      padded_rows >= 4 * kTileRows * context.pool.num_threads() ? kTileRows : 1;
+      padded_rows >= 4 * kLinearTileRows * context.pool.num_threads() ? kLinearTileRows : 1;
   context.pool.ParallelFor((padded_rows + per_task - 1) / per_task, [&](int64_t task, int) {
     const int64_t end = std::min((task + 1) * per_task, padded_rows);
     for (int64_t r = task * per_task; r < end; ++r) {

@@ -20,16 +20,11 @@
 #include "kernels/kernel_context.h"
 #include "kernels/linear_ops.h"
 #include "kernels/panel.h"
+#include "kernels/precision.h"
 #include "tensor/dtype.h"
 #include "tensor/view.h"
 
 namespace baton {
-
-// How closely the inputs of quantised layers are represented. The name belongs to the answer.
-enum class Precision : int {
-  kFast,   // int8 per 32 values
-  kExact,  // int16 per 32 values
-};
 
 // Which forms of the same inputs are wanted: those of all weights that will read them.
 struct InputForms {
@@ -62,8 +57,8 @@ class RowInputs {
   int64_t num_inputs() const { return shape_.num_inputs; }
   Isa isa() const { return isa_; }
 
-  // The rows [first, first + count) are tile `t`: first = t * kTileRows.
-  int64_t num_tiles() const { return (shape_.num_rows + kTileRows - 1) / kTileRows; }
+  // The rows [first, first + count) are tile `t`: first = t * kLinearTileRows.
+  int64_t num_tiles() const { return (shape_.num_rows + kLinearTileRows - 1) / kLinearTileRows; }
   int TileRows(int64_t t) const;
 
   // Sets the input pointers of `args` to tile t, for weights of this type.

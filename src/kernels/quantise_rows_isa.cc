@@ -12,10 +12,10 @@ struct BlockCodes {
   float scale;
 };
 
-template <int kPrecision>
+template <Precision kPrecision>
 BATON_INLINE BlockCodes Quantise(f32x16 first, f32x16 second) {
-  constexpr float kLargest = kPrecision == kFast ? 127.0f : 32512.0f;
-  constexpr float kSmallestMax = kPrecision == kFast ? 0x1p-119f : 0x1p-111f;
+  constexpr float kLargest = kPrecision == Precision::kFast ? 127.0f : 32512.0f;
+  constexpr float kSmallestMax = kPrecision == Precision::kFast ? 0x1p-119f : 0x1p-111f;
   constexpr int32_t kInfinityBits = 0x7f800000;
   // As integers, the magnitudes of numbers are ordered as the numbers are, infinity and then the
   // NaNs above them all.
@@ -66,7 +66,7 @@ BATON_INLINE void StoreSides(const QuantiseRowArgs& args, int64_t b, HalfSums su
   }
 }
 
-template <int kPrecision>
+template <Precision kPrecision>
 void QuantiseRow(const QuantiseRowArgs& args) {
   if (args.floats != nullptr) {
     for (int64_t k = 0; k < args.num_inputs; ++k) {
@@ -92,6 +92,7 @@ void QuantiseRow(const QuantiseRowArgs& args) {
 
 }  // namespace
 
-const QuantiseRowFn kQuantiseRow[kNumPrecisions] = {QuantiseRow<kFast>, QuantiseRow<kExact>};
+const QuantiseRowFn kQuantiseRow[kNumPrecisions] = {QuantiseRow<Precision::kFast>,
+                                                    QuantiseRow<Precision::kExact>};
 
 }  // namespace baton::BATON_ISA

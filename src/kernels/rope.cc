@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/portable_math.h"
-#include "kernels/row_ops_table.h"
+#include "kernels/row_kernel_ops.h"
 
 namespace baton {
 namespace {
@@ -160,7 +160,7 @@ void ApplyRope(const KernelContext& context, const ApplyRopeArgs& args) {
   CHECK_EQ(args.cos_sin.rows(), x.rows());
   CHECK_EQ(args.cos_sin.cols(), table.RowFloats());
   CHECK_EQ(x.cols() % table.head_dim(), 0);
-  const RowOps& ops = *context.table.rows;
+  const RowKernelOps& ops = *context.table.rows;
   const auto rotate = table.layout() == RopeLayout::kHalves ? ops.rotate_halves : ops.rotate_pairs;
   // Some ten microseconds of work per task.
   constexpr int64_t kTaskElements = 16384;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "kernels/row_ops_table.h"
+#include "kernels/row_kernel_ops.h"
 
 namespace baton {
 namespace {
@@ -50,7 +50,7 @@ void RmsNorm(const KernelContext& context, const RmsNormArgs& args) {
   const int64_t group = args.weight.size();
   CHECK_GT(group, 0);
   CHECK_EQ(args.in.cols() % group, 0);
-  const RowOps& ops = *context.table.rows;
+  const RowKernelOps& ops = *context.table.rows;
   ForEachRow(context, args.in.rows(), args.in.cols(), [&](int64_t row) {
     for (int64_t first = 0; first < args.in.cols(); first += group) {
       ops.rms_norm(args.in.row(row) + first, args.weight.data(), group, args.eps,
@@ -62,16 +62,26 @@ void RmsNorm(const KernelContext& context, const RmsNormArgs& args) {
 void AddRows(const KernelContext& context, const AddRowsArgs& args) {
   CheckSameShape(args.a, args.out);
   CheckSameShape(args.b, args.out);
-  const RowOps& ops = *context.table.rows;
+  const RowKernelOps& ops = *context.table.rows;
   ForEachPiece(
       context, args.out.rows(), args.out.cols(), [&](int64_t row, int64_t first, int64_t count) {
         ops.add(args.a.row(row) + first, args.b.row(row) + first, count, args.out.row(row) + first);
       });
 }
 
+void AddBias(const KernelContext& context, const AddBiasArgs& args) {
+  CHECK_EQ(args.bias.size(), args.rows.cols());
+  const RowKernelOps& ops = *context.table.rows;
+  ForEachPiece(context, args.rows.rows(), args.rows.cols(),
+               [&](int64_t row, int64_t first, int64_t count) {
+                 float* out = args.rows.row(row) + first;
+                 ops.add(out, args.bias.data() + first, count, out);
+               });
+}
+
 void ScaleRows(const KernelContext& context, const ScaleRowsArgs& args) {
   CheckSameShape(args.in, args.out);
-  const RowOps& ops = *context.table.rows;
+  const RowKernelOps& ops = *context.table.rows;
   ForEachPiece(context, args.out.rows(), args.out.cols(),
                [&](int64_t row, int64_t first, int64_t count) {
                  ops.scale(args.in.row(row) + first, args.factor, count, args.out.row(row) + first);
@@ -81,7 +91,7 @@ void ScaleRows(const KernelContext& context, const ScaleRowsArgs& args) {
 void GatedActivation(const KernelContext& context, const GatedActivationArgs& args) {
   CheckSameShape(args.gate, args.out);
   CheckSameShape(args.up, args.out);
-  const RowOps& ops = *context.table.rows;
+  const RowKernelOps& ops = *context.table.rows;
   const auto op = args.activation == Activation::kSilu ? ops.gated_silu : ops.gated_gelu;
   ForEachPiece(
       context, args.out.rows(), args.out.cols(), [&](int64_t row, int64_t first, int64_t count) {
@@ -92,7 +102,7 @@ void GatedActivation(const KernelContext& context, const GatedActivationArgs& ar
 void SoftCapRows(const KernelContext& context, const SoftCapRowsArgs& args) {
   CheckSameShape(args.in, args.out);
   CHECK_GT(args.cap, 0.0f);
-  const RowOps& ops = *context.table.rows;
+  const RowKernelOps& ops = *context.table.rows;
   ForEachPiece(context, args.out.rows(), args.out.cols(),
                [&](int64_t row, int64_t first, int64_t count) {
                  ops.soft_cap(args.in.row(row) + first, args.cap, count, args.out.row(row) + first);

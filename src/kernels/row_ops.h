@@ -31,6 +31,14 @@ struct AddRowsArgs {
 // out = a + b.
 void AddRows(const KernelContext& context, const AddRowsArgs& args);
 
+struct AddBiasArgs {
+  View1<const float> bias;  // [width]
+  View2<float> rows;        // changed in place
+};
+
+// Adds the bias to every row: rows[r, i] = rows[r, i] + bias[i].
+void AddBias(const KernelContext& context, const AddBiasArgs& args);
+
 struct ScaleRowsArgs {
   View2<const float> in;
   float factor = 1.0f;

@@ -3,7 +3,7 @@
 
 #include "kernels/f32x16.h"
 #include "kernels/math.inl.h"
-#include "kernels/row_ops_table.h"
+#include "kernels/row_kernel_ops.h"
 #include "kernels/unroll.h"
 
 namespace baton::BATON_ISA {
@@ -125,13 +125,13 @@ void RotatePairs(const float* cos_sin, int rotary_dim, float* x) {
 
 }  // namespace
 
-extern const RowOps kRowOps = {.rms_norm = RmsNormRow,
-                               .add = AddRow,
-                               .scale = ScaleRow,
-                               .gated_silu = GatedSiluRow,
-                               .gated_gelu = GatedGeluRow,
-                               .soft_cap = SoftCapRow,
-                               .rotate_halves = RotateHalves,
-                               .rotate_pairs = RotatePairs};
+extern const RowKernelOps kRowKernelOps = {.rms_norm = RmsNormRow,
+                                           .add = AddRow,
+                                           .scale = ScaleRow,
+                                           .gated_silu = GatedSiluRow,
+                                           .gated_gelu = GatedGeluRow,
+                                           .soft_cap = SoftCapRow,
+                                           .rotate_halves = RotateHalves,
+                                           .rotate_pairs = RotatePairs};
 
 }  // namespace baton::BATON_ISA

@@ -142,6 +142,27 @@ TEST_F(RowOpsTest, SumAndProductAreExactlyRounded) {
   }
 }
 
+TEST_F(RowOpsTest, EveryRowGetsTheBias) {
+  for (const int64_t width : {1, 15, 16, 17, 576, 40000}) {
+    Matrix rows(5, width);
+    rows.FillNormal(3, 1.0f);
+    std::vector<float> bias(static_cast<size_t>(width));
+    std::mt19937 random(4);
+    for (float& x : bias) x = std::normal_distribution<float>(0.0f, 3.0f)(random);
+    for (const Isa isa : RunnableIsas()) {
+      SCOPED_TRACE(testing::Message() << IsaName(isa) << " width " << width);
+      Matrix out = rows;
+      AddBias(Context(isa), {.bias = {bias.data(), width}, .rows = out.view()});
+      EXPECT_TRUE(out.FenceIntact());
+      for (int64_t r = 0; r < 5; ++r) {
+        for (int64_t c = 0; c < width; ++c) {
+          ASSERT_EQ(out.view()(r, c), rows.view()(r, c) + bias[static_cast<size_t>(c)]);
+        }
+      }
+    }
+  }
+}
+
 // Arguments of all sizes, both signs: from 1e-20 to 1e3, dense where the functions bend.
 std::vector<float> Arguments() {
   std::vector<float> x = {0.0f, -0.0f, 0.625f, std::nextafter(0.625f, 1.0f)};

@@ -28,6 +28,7 @@ class BlockLayout {
   static constexpr int kMaxLayers = 1024;
   static constexpr int kMaxKvHeads = 1024;
   static constexpr int kMaxHeadDim = 1024;
+  static_assert(kMaxHeadDim >= baton::kMaxHeadDim, "a block holds what kernels compute with");
 
   // Errors: invalid if a number is below 1 or above its limit, or head_dim is not a multiple of 16.
   static Result<BlockLayout> Make(const KvShape& shape);

@@ -119,14 +119,6 @@ void Decoder::Norm(View2<const float> in, View1<const float> weight, View2<float
   RmsNorm(context_, {.in = in, .weight = weight, .eps = spec().norm_epsilon, .out = out});
 }
 
-void Decoder::AddBias(View2<float> rows, View1<const float> bias) {
-  if (bias.empty()) return;
-  context_.pool.ParallelFor(rows.rows(), [&](int64_t row, int) {
-    float* values = rows.row(row);
-    for (int64_t i = 0; i < bias.size(); ++i) values[i] += bias[i];
-  });
-}
-
 void Decoder::AttentionInputs(int layer) {
   const LayerSpec& layer_spec = spec().layers[static_cast<size_t>(layer)];
   const LayerWeights& weights = model_->layer(layer);
@@ -158,7 +150,8 @@ void Decoder::AttentionInputs(int layer) {
   const RopeTable& table = model_->ropes()[rope];
   for (const Projection& projection : projections) {
     Linear(context_, weights.matrix(projection.matrix), inputs, projection.out);
-    AddBias(projection.out, weights.vector(projection.bias));
+    const View1<const float> bias = weights.vector(projection.bias);
+    if (!bias.empty()) AddBias(context_, {.bias = bias, .rows = projection.out});
     if (!projection.is_turned) continue;
     if (layer_spec.has_qk_norm) {
       Norm(projection.out, weights.vector(projection.norm), projection.out);

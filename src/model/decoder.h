@@ -84,7 +84,6 @@ class Decoder {
   RowInputs Prepare(View2<const float> rows, InputForms forms);
   void Norm(View2<const float> in, View1<const float> weight, View2<float> out);
   void AddToHidden(View2<float> update, View1<const float> post_norm);
-  void AddBias(View2<float> rows, View1<const float> bias);
 
   const Model* model_;
   KernelContext context_;

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "kernels/rope.h"
 #include "kernels/row_ops.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 
@@ -19,7 +20,7 @@ struct ModelLimits {
   static constexpr int64_t kMaxLayers = 1024;
   static constexpr int64_t kMaxWidth = 1 << 20;  // hidden and feed-forward sizes
   static constexpr int64_t kMaxHeads = 4096;
-  static constexpr int64_t kMaxHeadDim = 512;
+  static constexpr int64_t kMaxHeadDim = baton::kMaxHeadDim;
   static constexpr int64_t kMaxVocabulary = 1 << 24;
   static constexpr int64_t kMaxContext = int64_t{1} << 24;
 };

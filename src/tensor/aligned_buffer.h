@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
-#include "base/check.h"
 #include "base/result.h"
 
 namespace baton {

@@ -9,13 +9,15 @@
 // blocks of all layers and heads; kernels/ reads and writes them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace baton {
 
 inline constexpr int kBlockTokens = 64;
+
+// The largest head_dim that kernels compute with.
+inline constexpr int kMaxHeadDim = 512;
 
 // Raise when the layout of the record or of its statistics changes; saved and sent blocks carry it.
 inline constexpr uint32_t kKvRecordVersion = 1;
@@ -37,9 +39,11 @@ struct KvRecord {
            static_cast<size_t>(t) * static_cast<size_t>(SlabColumns(slab)) +
            static_cast<size_t>(c - slab * kBlockTokens);
   }
-  int NumSlabs() const { return (head_dim + kBlockTokens - 1) / kBlockTokens; }
   // Columns of V slab `slab`: 64, or what is left in the last one.
-  int SlabColumns(int slab) const { return std::min(kBlockTokens, head_dim - slab * kBlockTokens); }
+  int SlabColumns(int slab) const {
+    const int left = head_dim - slab * kBlockTokens;
+    return left < kBlockTokens ? left : kBlockTokens;
+  }
   size_t StatisticsOffsetBytes() const {
     return static_cast<size_t>(head_dim) * kBlockTokens * 2 * sizeof(uint16_t);
   }

@@ -1,11 +1,8 @@
-// Writing new keys and values into a KV record, on f32x16.
-#pragma once
-
+// Writing new keys and values into a KV record, compiled once per instruction set.
 #include <cstdint>
 
-#include "kernels/attention_ops.h"
 #include "kernels/f32x16.h"
-#include "kernels/unroll.h"
+#include "kernels/kv_write_ops.h"
 #include "tensor/kv_record.h"
 
 namespace baton::BATON_ISA {
@@ -64,4 +61,7 @@ void WriteKvRows(const KvWriteTask& task) {
 }
 
 }  // namespace
+
+extern const KvWriteOps kKvWriteOps = {.write = WriteKvRows};
+
 }  // namespace baton::BATON_ISA

@@ -1,17 +1,14 @@
-// For tests and benchmarks of attention: a sequence of random queries, keys and values, and its
-// paged blocks, laid out here from tensor/kv_record.h alone (not by the kernels under test).
+// For tests of attention: a sequence of random queries, keys and values, and its blocks, laid out
+// here from tensor/kv_record.h alone (not by the kernels under test).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
-#include <memory>
 #include <random>
 #include <vector>
 
-#include "base/check.h"
 #include "kernels/attention_decode.h"
 #include "kernels/attention_prefill.h"
 #include "tensor/aligned_buffer.h"
@@ -44,11 +41,11 @@ class AttentionProblem {
     const size_t num_blocks = static_cast<size_t>((num_tokens_ + kBlockTokens - 1) / kBlockTokens);
     std::vector<size_t> order(num_blocks);
     for (size_t i = 0; i < num_blocks; ++i) order[i] = i;
-    Page(order);
+    PlaceBlocks(order);
   }
 
   // Puts block i of the sequence at place order[i] of a new memory.
-  void Page(const std::vector<size_t>& order) {
+  void PlaceBlocks(const std::vector<size_t>& order) {
     memory_ = *AlignedBuffer<std::byte>::Allocate(std::max<size_t>(1, order.size()) * BlockBytes());
     uint16_t* halves = reinterpret_cast<uint16_t*>(memory_.data());
     std::fill(halves, halves + memory_.size() / 2, uint16_t{0x7e00});  // NaN
@@ -80,7 +77,7 @@ class AttentionProblem {
   float* q() { return q_.data(); }
   const std::byte* const* blocks() const { return blocks_.data(); }
 
-  // Keys and values of one KV head without paging: [num_tokens][head_dim].
+  // Keys and values of one KV head, in order of position: [num_tokens][head_dim].
   std::vector<float> Gather(const std::vector<float>& source, int kv_head) const {
     std::vector<float> result;
     for (int64_t t = 0; t < num_tokens_; ++t) {

@@ -1,4 +1,4 @@
-// The row operations of one instruction set, on raw pointers: what row_ops.h and rope.h call.
+// The functions of one instruction set behind row_ops.h and rope.h: raw pointers, no checks.
 //
 // n, width, group: elements; any number, no alignment. out may equal an input.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-struct RowOps {
+struct RowKernelOps {
   void (*rms_norm)(const float* in, const float* weight, int64_t width, float eps, float* out);
   void (*add)(const float* a, const float* b, int64_t n, float* out);
   void (*scale)(const float* in, float factor, int64_t n, float* out);
@@ -20,13 +20,13 @@ struct RowOps {
 };
 
 namespace portable {
-extern const RowOps kRowOps;
+extern const RowKernelOps kRowKernelOps;
 }
 namespace avx2 {
-extern const RowOps kRowOps;
+extern const RowKernelOps kRowKernelOps;
 }
 namespace avx512 {
-extern const RowOps kRowOps;
+extern const RowKernelOps kRowKernelOps;
 }
 
 }  // namespace baton
