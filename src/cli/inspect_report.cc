@@ -176,8 +176,8 @@ void AddModel(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
   }
   AddSpec(*spec, report);
   const std::vector<WeightUse> plan = PlanWeights(*spec);
-  for (std::string& obstacle : FindObstacles(file, plan)) {
-    report.lacks.push_back(std::move(obstacle));
+  for (Obstacle& obstacle : FindObstacles(file, plan)) {
+    report.lacks.push_back(std::move(obstacle.sentence));
   }
   for (const std::string_view name : UnusedTensors(file, plan)) {
     report.unused_tensors.emplace_back(name);

@@ -10,13 +10,12 @@ namespace baton {
 // Fills a Model use by use of the plan.
 class ModelLoader {
  public:
-  ModelLoader(const GgufFile& file, ThreadPool& pool, const PackProgress& progress)
-      : file_(file), pool_(pool), progress_(progress) {}
+  explicit ModelLoader(const Model::LoadArgs& args)
+      : file_(args.file), pool_(args.pool), progress_(args.progress) {
+    model_.spec_ = args.spec;
+  }
 
   Result<Model> Load() {
-    Result<ModelSpec> spec = ReadModelSpec(file_);
-    if (!spec) return Forward(spec);
-    model_.spec_ = *std::move(spec);
     const std::vector<WeightUse> plan = PlanWeights(model_.spec_);
     if (Result<> fits = CheckPlan(plan); !fits) return Forward(fits);
     if (Result<> ropes = MakeRopes(); !ropes) return Forward(ropes);
@@ -29,16 +28,11 @@ class ModelLoader {
 
  private:
   Result<> CheckPlan(const std::vector<WeightUse>& plan) {
-    const std::vector<std::string> obstacles = FindObstacles(file_, plan);
+    const std::vector<Obstacle> obstacles = FindObstacles(file_, plan);
     if (!obstacles.empty()) {
-      const bool is_missing = obstacles.front().ends_with("is missing");
-      const bool is_type = obstacles.front().find("has the type") != std::string::npos;
       std::string more;
       if (obstacles.size() > 1) more = fmt::format(" (and {} more)", obstacles.size() - 1);
-      return Fail(is_type      ? ErrorCode::kUnavailable
-                  : is_missing ? ErrorCode::kNotFound
-                               : ErrorCode::kCorrupt,
-                  file_.name() + ": " + obstacles.front() + more);
+      return Fail(obstacles.front().code, file_.name() + ": " + obstacles.front().sentence + more);
     }
     for (std::string_view name : UnusedTensors(file_, plan)) {
       model_.unused_tensors_.emplace_back(name);
@@ -131,7 +125,13 @@ class ModelLoader {
 };
 
 Result<Model> Model::Load(const GgufFile& file, ThreadPool& pool, const PackProgress& progress) {
-  return ModelLoader(file, pool, progress).Load();
+  Result<ModelSpec> spec = ReadModelSpec(file);
+  if (!spec) return Forward(spec);
+  return LoadBySpec({.file = file, .spec = *spec, .pool = pool, .progress = progress});
+}
+
+Result<Model> Model::LoadBySpec(const LoadArgs& args) {
+  return ModelLoader(args).Load();
 }
 
 }  // namespace baton

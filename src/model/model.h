@@ -55,6 +55,15 @@ class Model {
   // another shape, of a type that Baton lacks); exhausted.
   static Result<Model> Load(const GgufFile& file, ThreadPool& pool, const PackProgress& progress);
 
+  // Likewise, by a spec that did not come from the file's metadata.
+  struct LoadArgs {
+    const GgufFile& file;
+    const ModelSpec& spec;
+    ThreadPool& pool;
+    const PackProgress& progress;
+  };
+  static Result<Model> LoadBySpec(const LoadArgs& args);
+
   const ModelSpec& spec() const { return spec_; }
   const LayerWeights& layer(int i) const { return layers_[static_cast<size_t>(i)]; }
   const WeightMatrix& embedding() const { return *embedding_; }

@@ -141,25 +141,35 @@ std::vector<WeightUse> PlanWeights(const ModelSpec& spec) {
   return Planner(spec).Plan();
 }
 
-std::vector<std::string> FindObstacles(const GgufFile& file, const std::vector<WeightUse>& plan) {
-  std::vector<std::string> obstacles;
+std::vector<Obstacle> FindObstacles(const GgufFile& file, const std::vector<WeightUse>& plan) {
+  std::vector<Obstacle> obstacles;
   std::string_view last_name;
   for (const WeightUse& use : plan) {
     if (use.tensor_name == last_name) continue;  // a fused tensor, seen already
     last_name = use.tensor_name;
     const GgufTensor* tensor = file.FindTensor(use.tensor_name);
     if (tensor == nullptr) {
-      obstacles.push_back("tensor " + use.tensor_name + " is missing");
+      obstacles.push_back(
+          {ErrorCode::kNotFound, fmt::format("tensor {} is missing", use.tensor_name)});
     } else if (!HasShape(*tensor, use)) {
-      obstacles.push_back(fmt::format("tensor {} has the shape {}; the metadata ask for {} x {}",
-                                      use.tensor_name, Shape(*tensor), use.num_columns,
-                                      use.tensor_rows));
+      obstacles.push_back(
+          {ErrorCode::kCorrupt,
+           fmt::format("tensor {} has the shape {}; the metadata ask for {} x {}", use.tensor_name,
+                       Shape(*tensor), use.num_columns, use.tensor_rows)});
     } else if (!IsSupported(tensor->type)) {
       obstacles.push_back(
-          fmt::format("tensor {} has the type {}, which Baton does not compute with; take a file "
-                      "of another quantisation (Q4_0 to Q6_K, Q8_0, F16, BF16, F32)",
-                      use.tensor_name, DTypeName(tensor->type)));
+          {ErrorCode::kUnavailable,
+           fmt::format("tensor {} has the type {}, which Baton does not compute with; take a file "
+                       "of another quantisation (Q4_0 to Q6_K, Q8_0, F16, BF16, F32)",
+                       use.tensor_name, DTypeName(tensor->type))});
     }
+  }
+  for (const std::string_view name : UnusedTensors(file, plan)) {
+    if (!name.ends_with(".bias")) continue;
+    obstacles.push_back({ErrorCode::kUnavailable,
+                         fmt::format("tensor {} is a bias that Baton does not add here; without it "
+                                     "the answers would be wrong",
+                                     name)});
   }
   return obstacles;
 }

@@ -66,9 +66,16 @@ struct WeightUse {
 // Every use of every tensor, in the order in which a step reads them.
 std::vector<WeightUse> PlanWeights(const ModelSpec& spec);
 
-// What stands between a file and the plan: a sentence for each tensor that is missing, has another
-// shape or a type that Baton does not compute with. Empty if the model can be loaded.
-std::vector<std::string> FindObstacles(const GgufFile& file, const std::vector<WeightUse>& plan);
+// One thing that keeps a file from being loaded.
+struct Obstacle {
+  ErrorCode code;        // not-found: missing; corrupt: another shape; unavailable: Baton lacks it
+  std::string sentence;  // names the tensor
+};
+
+// What stands between a file and the plan: tensors that are missing, have another shape or a type
+// that Baton does not compute with, and biases that the plan would leave out. Empty if the model
+// can be loaded.
+std::vector<Obstacle> FindObstacles(const GgufFile& file, const std::vector<WeightUse>& plan);
 
 // Names of the file's tensors that the plan does not use; the loader reports them.
 std::vector<std::string_view> UnusedTensors(const GgufFile& file,

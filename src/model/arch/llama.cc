@@ -18,10 +18,13 @@ Result<ModelSpec> ReadLlamaSpec(const GgufFile& file) {
   Result<int64_t> window =
       metadata.CountOrZero("attention.sliding_window", ModelLimits::kMaxContext);
   if (!window) return Forward(window);
+  // No key says it; the tensors are there or not.
+  const bool has_qkv_bias = file.FindTensor("blk.0.attn_q.bias") != nullptr;
   for (LayerSpec& layer : spec.layers) {
     layer.sliding_window = *window;
     layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(spec.head_dim));
     layer.activation = Activation::kSilu;
+    layer.has_qkv_bias = has_qkv_bias;
   }
   return spec;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace baton {
 namespace {
@@ -119,7 +120,91 @@ Result<RopeScaling> ScalingKind(const Metadata& metadata) {
                   metadata.file().name(), metadata.Key("rope.scaling.type"), type->substr(0, 64)));
 }
 
+// What files say below rope.scaling. A key that is not here would be ignored, and the model answer
+// wrongly: it is refused by name.
+constexpr std::string_view kScalingKeys[] = {
+    "type",           "factor",          "original_context_length",
+    "finetuned",  // whether the model was trained with the scaling; changes nothing
+    "attn_factor",    "low_freq_factor", "high_freq_factor",        "yarn_attn_factor",
+    "yarn_beta_fast", "yarn_beta_slow",  "yarn_ext_factor",         "yarn_log_multiplier",
+};
+
+Result<> RefuseUnknownScaling(const Metadata& metadata) {
+  const std::string prefix = metadata.Key("rope.scaling.");
+  for (const GgufKeyValue& entry : metadata.file().metadata()) {
+    if (!entry.key.starts_with(prefix)) continue;
+    const std::string_view rest = entry.key.substr(prefix.size());
+    if (std::ranges::find(kScalingKeys, rest) != std::end(kScalingKeys)) continue;
+    return Fail(ErrorCode::kUnavailable,
+                fmt::format("{}: Baton does not know {}; without it the answers would be wrong",
+                            metadata.file().name(), entry.key.substr(0, 128)));
+  }
+  return {};
+}
+
+// A key that Baton takes at one value only.
+Result<> RequireFixed(const Metadata& metadata, std::string_view suffix, float value) {
+  Result<float> stated = metadata.file().GetFloat32Or(metadata.Key(suffix), value);
+  if (!stated) return Forward(stated);
+  if (*stated == value) return {};
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("{}: {} is {}; Baton computes with {} only", metadata.file().name(),
+                          metadata.Key(suffix), *stated, value));
+}
+
+struct ScalingNumber {
+  std::string_view suffix;
+  float otherwise;
+  double* target;
+};
+
+Result<> ReadNumbers(const Metadata& metadata, std::span<const ScalingNumber> numbers) {
+  for (const ScalingNumber& number : numbers) {
+    Result<float> value = metadata.Positive(number.suffix, number.otherwise);
+    if (!value) return Forward(value);
+    *number.target = *value;
+  }
+  return {};
+}
+
+Result<> ReadYarn(const Metadata& metadata, RopeParams& rope) {
+  double attention_factor = 1.0;
+  double yarn_attention_factor = 1.0;
+  const ScalingNumber numbers[] = {
+      {"rope.scaling.yarn_beta_fast", 32.0f, &rope.beta_fast},
+      {"rope.scaling.yarn_beta_slow", 1.0f, &rope.beta_slow},
+      {"rope.scaling.attn_factor", 1.0f, &attention_factor},
+      {"rope.scaling.yarn_attn_factor", 1.0f, &yarn_attention_factor},
+  };
+  if (Result<> read = ReadNumbers(metadata, numbers); !read) return read;
+  if (Result<> fixed = RequireFixed(metadata, "rope.scaling.yarn_ext_factor", 1.0f); !fixed) {
+    return fixed;
+  }
+  if (Result<> fixed = RequireFixed(metadata, "rope.scaling.yarn_log_multiplier", 0.0f); !fixed) {
+    return fixed;
+  }
+  rope.attention_factor =
+      attention_factor * yarn_attention_factor * YarnAttentionFactor(rope.factor);
+  return {};
+}
+
+Result<> ReadLlama3(const Metadata& metadata, RopeParams& rope) {
+  const ScalingNumber numbers[] = {
+      {"rope.scaling.low_freq_factor", 1.0f, &rope.low_frequency_factor},
+      {"rope.scaling.high_freq_factor", 4.0f, &rope.high_frequency_factor},
+  };
+  if (Result<> read = ReadNumbers(metadata, numbers); !read) return read;
+  if (rope.low_frequency_factor >= rope.high_frequency_factor) {
+    return BadValue(
+        metadata, "rope.scaling.low_freq_factor",
+        fmt::format("is {}; it must be below {}, which is {}", rope.low_frequency_factor,
+                    metadata.Key("rope.scaling.high_freq_factor"), rope.high_frequency_factor));
+  }
+  return {};
+}
+
 Result<> ReadScaling(const Metadata& metadata, const ModelSpec& spec, RopeParams& rope) {
+  if (Result<> known = RefuseUnknownScaling(metadata); !known) return known;
   Result<RopeScaling> kind = ScalingKind(metadata);
   if (!kind) return Forward(kind);
   rope.scaling = *kind;
@@ -135,28 +220,8 @@ Result<> ReadScaling(const Metadata& metadata, const ModelSpec& spec, RopeParams
                       std::max<int64_t>(1, spec.trained_context));
   if (!original) return Forward(original);
   rope.original_context = static_cast<double>(*original);
-
-  struct Number {
-    std::string_view suffix;
-    float otherwise;
-    double* target;
-  };
-  double attention_factor = 1.0;
-  const Number numbers[] = {
-      {"rope.scaling.low_freq_factor", 1.0f, &rope.low_frequency_factor},
-      {"rope.scaling.high_freq_factor", 4.0f, &rope.high_frequency_factor},
-      {"rope.scaling.yarn_beta_fast", 32.0f, &rope.beta_fast},
-      {"rope.scaling.yarn_beta_slow", 1.0f, &rope.beta_slow},
-      {"rope.scaling.attn_factor", 1.0f, &attention_factor},
-  };
-  for (const Number& number : numbers) {
-    Result<float> value = metadata.Positive(number.suffix, number.otherwise);
-    if (!value) return Forward(value);
-    *number.target = *value;
-  }
-  if (*kind == RopeScaling::kYarn) {
-    rope.attention_factor = attention_factor * YarnAttentionFactor(rope.factor);
-  }
+  if (*kind == RopeScaling::kLlama3) return ReadLlama3(metadata, rope);
+  if (*kind == RopeScaling::kYarn) return ReadYarn(metadata, rope);
   return {};
 }
 
@@ -197,7 +262,12 @@ Result<int64_t> Metadata::UniformSize(std::string_view suffix, int64_t limit,
   if (otherwise.has_value() && !Has(suffix)) return *otherwise;
   Result<std::vector<int32_t>> values = file_.GetInt32Array(Key(suffix));
   if (!values) return Size(suffix, limit);
-  if (values->empty()) return BadValue(*this, suffix, "is an empty array");
+  Result<int64_t> layers = Size("block_count", ModelLimits::kMaxLayers);
+  if (!layers) return Forward(layers);
+  if (std::ssize(*values) != *layers) {
+    return BadValue(*this, suffix,
+                    fmt::format("holds {} numbers for {} layers", values->size(), *layers));
+  }
   for (int32_t value : *values) {
     if (value == values->front()) continue;
     return Fail(ErrorCode::kUnavailable,
@@ -253,8 +323,15 @@ Result<RopeSpec> ReadRope(const Metadata& metadata, const ModelSpec& spec, RopeL
       metadata.SizeOr("rope.dimension_count", spec.head_dim, spec.head_dim);
   if (!rotary_dim) return Forward(rotary_dim);
   rope.params.rotary_dim = static_cast<int>(*rotary_dim);
+  if (*rotary_dim % 2 != 0) {
+    return BadValue(metadata, "rope.dimension_count",
+                    fmt::format("is {}; it must be even", *rotary_dim));
+  }
   Result<float> base = metadata.Positive("rope.freq_base", static_cast<float>(kDefaultRopeBase));
   if (!base) return Forward(base);
+  if (*base <= 1.0f) {
+    return BadValue(metadata, "rope.freq_base", fmt::format("is {}; it must be above 1", *base));
+  }
   rope.params.base = *base;
   if (Result<> scaling = ReadScaling(metadata, spec, rope.params); !scaling) {
     return Forward(scaling);

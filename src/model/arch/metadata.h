@@ -31,7 +31,8 @@ class Metadata {
   Result<int64_t> CountOrZero(std::string_view suffix, int64_t limit) const;
   // A finite number above 0; `otherwise` if the key is missing (an error where it is nothing).
   Result<float> Positive(std::string_view suffix, std::optional<float> otherwise) const;
-  // A number that metadata may give per layer as an array; all elements must be equal.
+  // A number that metadata may give per layer as an array, one element for each layer; all must be
+  // equal.
   Result<int64_t> UniformSize(std::string_view suffix, int64_t limit,
                               std::optional<int64_t> otherwise) const;
 
@@ -45,9 +46,14 @@ class Metadata {
 // Errors: not-found, corrupt, unavailable (experts; heads or head sizes that differ by layer).
 Result<> ReadCommonSizes(const Metadata& metadata, ModelSpec& spec);
 
-// The RoPE that rope.freq_base, rope.dimension_count, rope.scaling.* and the tensor
-// rope_freqs.weight state. `layout` is the architecture's.
-// Errors: corrupt (a factor of 0, ...), unavailable (an unknown kind of scaling, by name).
+// The RoPE that rope.freq_base (default 10,000), rope.dimension_count (default: the whole head),
+// rope.scaling.* and the tensor rope_freqs.weight state. `layout` is the architecture's.
+//
+// Kinds of scaling: none, linear, llama3, yarn. Without rope.scaling.type, a factor (or the older
+// key rope.scale_linear) means linear. The original context is the trained one unless stated.
+// yarn's attention factor is YarnAttentionFactor(factor) * attn_factor * yarn_attn_factor;
+// yarn_ext_factor is taken at 1 only, yarn_log_multiplier at 0 only. Errors: corrupt (a factor of
+// 0, ...), unavailable (an unknown kind of scaling, an unknown key below rope.scaling, by name).
 Result<RopeSpec> ReadRope(const Metadata& metadata, const ModelSpec& spec, RopeLayout layout);
 
 }  // namespace baton
