@@ -17,7 +17,7 @@ double SecondsBetween(int64_t begin_ns, int64_t end_ns) {
 }
 
 // One Generate: from the first chunk of the prompt to the reason to stop.
-class Generation {
+class Generation : private StepProgress {
  public:
   struct Parts {
     const GenerationRequest& request;
@@ -61,25 +61,32 @@ class Generation {
   Result<SampledToken> ComputeNext() {
     const Request& ledger = parts_.runner.ledger();
     const bool is_prefill = ledger.num_generated() == 0;
-    const int64_t total = ledger.num_prompt - result_.figures.cached_tokens;
     Result<SampledToken> sampled = Fail(ErrorCode::kInternal, "no logits were computed");
     const auto sample = [&](const RowLogits& row) {
       sampled = parts_.sampler.Sample(row.logits, parts_.request.sampling,
                                       {.tokens = ledger.known, .num_prompt = ledger.num_prompt});
     };
+    const StepControl control{.cancel = parts_.cancel, .progress = is_prefill ? this : nullptr};
     while (ledger.num_pending() > 0) {
       const bool is_last = parts_.runner.NextChunkTokens() == ledger.num_pending();
       Result<> step =
           parts_.runner.ComputeChunk({.phase = is_prefill ? Phase::kPrefill : Phase::kDecode,
                                       .logits = is_last ? LogitRows::kLast : LogitRows::kNone,
                                       .logit_rows = {}},
-                                     sample, parts_.cancel);
+                                     sample, control);
       if (!step) return Forward(step);
-      if (is_prefill) parts_.observer.OnPrefill(total - ledger.num_pending(), total);
     }
     last_token_ns_ = clock_.NowNs();
     if (is_prefill) first_token_ns_ = last_token_ns_;
     return sampled;
+  }
+
+  // A layer of a chunk counts as its share of the chunk's tokens.
+  void OnLayerDone(int layers_done, int num_layers) override {
+    const int64_t total = parts_.runner.ledger().num_prompt - result_.figures.cached_tokens;
+    const int64_t before = total - parts_.runner.ledger().num_pending();
+    const int64_t chunk = parts_.runner.NextChunkTokens();
+    parts_.observer.OnPrefill(before + chunk * layers_done / num_layers, total);
   }
 
   // Takes a chosen token into the answer. Returns the reason to stop, if it is one.
@@ -231,7 +238,7 @@ Result<> Generator::Logits(
     }
     if (chunk.logit_rows.empty()) chunk.logits = LogitRows::kNone;
     const auto pass_on = [&](const RowLogits& row) { visit(first + row.row, row.logits); };
-    if (Result<> step = runner_->ComputeChunk(std::move(chunk), pass_on, cancel); !step) {
+    if (Result<> step = runner_->ComputeChunk(chunk, pass_on, {.cancel = cancel}); !step) {
       return step;
     }
   }

@@ -89,7 +89,7 @@ class Generator {
   Generator& operator=(Generator&&) noexcept;
   ~Generator();
 
-  // Runs one request to its end. `cancel` is looked at between layers; once it is true the
+  // Runs one request to its end. `cancel` is looked at between tasks; once it is true the
   // generation ends with StopReason::kCancelled and what was generated so far.
   // Errors: invalid (empty prompt, id outside the vocabulary, prompt that leaves no room for one
   // token: with both numbers), exhausted.

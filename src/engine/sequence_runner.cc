@@ -36,6 +36,7 @@ void SequenceRunner::Start(const std::vector<TokenId>& tokens) {
   const int64_t common = cached_end - ledger_.known.begin();
   table_.Truncate(common);
   ledger_.known = tokens;
+  ledger_.known.reserve(static_cast<size_t>(table_.max_tokens()));
   ledger_.num_prompt = std::ssize(tokens);
   ledger_.computed = common;
 }
@@ -44,21 +45,21 @@ int64_t SequenceRunner::NextChunkTokens() const {
   return std::min(chunk_tokens_, ledger_.num_pending());
 }
 
-Result<> SequenceRunner::ComputeChunk(Chunk chunk, LogitVisitor visit,
-                                      const std::atomic<bool>& cancel) {
+Result<> SequenceRunner::ComputeChunk(const Chunk& chunk, LogitVisitor visit,
+                                      const StepControl& control) {
   const int64_t count = NextChunkTokens();
   CHECK_GE(count, 1);
   if (Result<> reserved = table_.Reserve(count); !reserved) return reserved;
-  StepPlan plan;
-  SequenceStep& step = plan.sequences.emplace_back();
+  plan_.sequences.resize(1);
+  SequenceStep& step = plan_.sequences.front();
   step.first_position = ledger_.computed;
   const auto first = ledger_.known.begin() + ledger_.computed;
   step.tokens.assign(first, first + count);
   step.blocks.assign(table_.blocks().begin(), table_.blocks().end());
   step.phase = chunk.phase;
   step.logits = chunk.logits;
-  step.logit_rows = std::move(chunk.logit_rows);
-  if (Result<> run = forward_->Run(plan, visit, cancel); !run) return run;
+  step.logit_rows = chunk.logit_rows;
+  if (Result<> run = forward_->Run(plan_, visit, control); !run) return run;
   table_.Append(count);
   ledger_.AdvanceComputed(count);
   return {};

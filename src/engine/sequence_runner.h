@@ -37,12 +37,13 @@ class SequenceRunner {
   // `logit_rows` are the chunk's for kList, else empty.
   // Requires: tokens are pending.
   // Errors: cancelled or exhausted; nothing is then counted as computed.
+  // Memory: decode steps allocate nothing once the context was reserved by Start.
   struct Chunk {
     Phase phase = Phase::kPrefill;
     LogitRows logits = LogitRows::kNone;
     std::vector<int32_t> logit_rows;
   };
-  Result<> ComputeChunk(Chunk chunk, LogitVisitor visit, const std::atomic<bool>& cancel);
+  Result<> ComputeChunk(const Chunk& chunk, LogitVisitor visit, const StepControl& control);
 
   // Tokens that the next ComputeChunk takes.
   int64_t NextChunkTokens() const;
@@ -62,6 +63,7 @@ class SequenceRunner {
   BlockTable table_;
   std::unique_ptr<StepForward> forward_;
   Request ledger_;
+  StepPlan plan_;  // of the step at work; kept for its memory
 };
 
 }  // namespace baton

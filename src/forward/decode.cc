@@ -1,5 +1,8 @@
 #include "forward/decode.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "kernels/attention_decode.h"
 
 namespace baton {
@@ -9,8 +12,14 @@ void DecodePhase::Attend(const PhaseArgs& args) const {
   DecodeAttention(args.context, Arguments(args));
 }
 
-size_t DecodePhase::WorkspaceBytes(const AttentionShape& shape, int num_threads) const {
-  return empty() ? 0 : DecodeAttentionWorkspaceBytes(shape, attention(), num_threads);
+size_t DecodePhase::WorkspaceBytes(const AttentionShape& shape, const Limits& limits) {
+  const std::vector<AttentionSequence> longest(
+      static_cast<size_t>(limits.max_sequences),
+      AttentionSequence{.first_row = 0,
+                        .num_rows = 1,
+                        .first_position = std::max<int64_t>(limits.max_context, 1) - 1,
+                        .blocks = nullptr});
+  return DecodeAttentionWorkspaceBytes(shape, longest, limits.num_threads);
 }
 
 }  // namespace baton

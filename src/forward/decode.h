@@ -11,8 +11,13 @@ class DecodePhase : public StepPhase {
   // Requires: the layer's K and V of the step are written.
   void Attend(const PhaseArgs& args) const;
 
-  // Of this step. Units: bytes.
-  size_t WorkspaceBytes(const AttentionShape& shape, int num_threads) const;
+  // For any step of up to max_sequences sequences. Units: bytes.
+  struct Limits {
+    int64_t max_sequences = 0;
+    int64_t max_context = 0;
+    int num_threads = 1;
+  };
+  static size_t WorkspaceBytes(const AttentionShape& shape, const Limits& limits);
 };
 
 }  // namespace baton

@@ -15,8 +15,11 @@
 namespace baton {
 namespace {
 
-constexpr int64_t kTokens = 700;     // more than the largest chunk, several blocks, no multiple
+// More than the largest chunk, several blocks, no multiple of one.
+constexpr int64_t kTinyTokens = 700;
+constexpr int64_t kRealTokens = 530;
 constexpr int64_t kFewTokens = 150;  // for the slow instruction sets
+constexpr int64_t kRealLogitStride = 10;
 
 struct ModelCase {
   const char* name;
@@ -61,7 +64,11 @@ class Equality : public testing::TestWithParam<ModelCase> {
     GTEST_SKIP() << GetParam().file << " is missing: run tools/fetch";
   }
 
-  RigOptions Options() const { return {.precision = GetParam().precision}; }
+  bool IsReal() const { return GetParam().file != nullptr; }
+  RigOptions Options() const {
+    return {.precision = GetParam().precision, .logit_stride = IsReal() ? kRealLogitStride : 1};
+  }
+  int64_t NumTokens() const { return IsReal() ? kRealTokens : kTinyTokens; }
   std::vector<TokenId> Tokens(int64_t count) const {
     return RandomTokens(count, model_->spec().vocab_size, 42);
   }
@@ -73,26 +80,27 @@ class Equality : public testing::TestWithParam<ModelCase> {
 };
 
 TEST_P(Equality, EveryChunkSize) {
-  const std::vector<uint64_t> expected = Expected(kTokens);
+  const std::vector<uint64_t> expected = Expected(NumTokens());
   for (int64_t chunk : {7, 16, 64, 100, 255, 256, 257, 512}) {
-    EXPECT_EQ(RunAlone(*model_, Options(), Tokens(kTokens), chunk), expected) << "chunk " << chunk;
+    EXPECT_EQ(RunAlone(*model_, Options(), Tokens(NumTokens()), chunk), expected)
+        << "chunk " << chunk;
   }
 }
 
 TEST_P(Equality, TokenByTokenInEitherPhase) {
-  const std::vector<uint64_t> expected = Expected(kTokens);
+  const std::vector<uint64_t> expected = Expected(NumTokens());
   for (Phase phase : {Phase::kPrefill, Phase::kDecode}) {
     ForwardRig rig(*model_, Options());
-    const size_t sequence = rig.Add(Tokens(kTokens));
+    const size_t sequence = rig.Add(Tokens(NumTokens()));
     rig.Finish(sequence, 1, phase, LogitRows::kAll);
     EXPECT_EQ(rig.sequence(sequence).digests, expected) << PhaseName(phase);
   }
 }
 
 TEST_P(Equality, AloneOrAmongOthersInBothPhases) {
-  const std::vector<uint64_t> expected = Expected(kTokens);
+  const std::vector<uint64_t> expected = Expected(NumTokens());
   ForwardRig rig(*model_, Options());
-  const std::vector<TokenId> tokens = Tokens(kTokens);
+  const std::vector<TokenId> tokens = Tokens(NumTokens());
   const size_t ours = rig.Add(tokens);
   std::vector<size_t> others;
   for (int64_t length : {1, 63, 200, 900}) {
@@ -101,10 +109,10 @@ TEST_P(Equality, AloneOrAmongOthersInBothPhases) {
   }
   // Prefill in uneven chunks, then decode; the others decode before and behind, and one more
   // prefills beside.
-  const size_t late = rig.Add(RandomTokens(kTokens, model_->spec().vocab_size, 99));
+  const size_t late = rig.Add(RandomTokens(NumTokens(), model_->spec().vocab_size, 99));
   int64_t step = 0;
-  while (rig.sequence(ours).computed() < kTokens) {
-    const int64_t left = kTokens - rig.sequence(ours).computed();
+  while (rig.sequence(ours).computed() < NumTokens()) {
+    const int64_t left = NumTokens() - rig.sequence(ours).computed();
     const bool decodes = left <= 5;
     std::vector<ForwardRig::Part> parts;
     for (size_t i = 0; i < others.size(); ++i) {
@@ -116,7 +124,7 @@ TEST_P(Equality, AloneOrAmongOthersInBothPhases) {
       parts.push_back(
           {.sequence = others[i], .count = 1, .phase = Phase::kDecode, .logits = LogitRows::kLast});
     }
-    if (rig.sequence(late).computed() + 30 < kTokens) {
+    if (rig.sequence(late).computed() + 30 < NumTokens()) {
       parts.push_back({.sequence = late, .count = 30, .logits = LogitRows::kNone});
     }
     rig.Step(parts, nullptr);
@@ -127,11 +135,11 @@ TEST_P(Equality, AloneOrAmongOthersInBothPhases) {
 }
 
 TEST_P(Equality, AnyNumberOfThreads) {
-  const std::vector<uint64_t> expected = Expected(kTokens);
+  const std::vector<uint64_t> expected = Expected(NumTokens());
   for (int num_threads : {2, 3}) {
     RigOptions options = Options();
     options.num_threads = num_threads;
-    EXPECT_EQ(RunAlone(*model_, options, Tokens(kTokens), 256), expected) << num_threads;
+    EXPECT_EQ(RunAlone(*model_, options, Tokens(NumTokens()), 256), expected) << num_threads;
     ForwardRig rig(*model_, options);
     const size_t sequence = rig.Add(Tokens(kFewTokens));
     rig.Finish(sequence, 1, Phase::kDecode, LogitRows::kAll);
@@ -155,16 +163,16 @@ TEST_P(Equality, EveryInstructionSet) {
 }
 
 TEST_P(Equality, AnyPhysicalBlocks) {
-  const std::vector<uint64_t> expected = Expected(kTokens);
+  const std::vector<uint64_t> expected = Expected(NumTokens());
   for (uint64_t shuffle : {3, 4}) {
     RigOptions options = Options();
     options.block_shuffle = shuffle;
-    EXPECT_EQ(RunAlone(*model_, options, Tokens(kTokens), 512), expected) << shuffle;
+    EXPECT_EQ(RunAlone(*model_, options, Tokens(NumTokens()), 512), expected) << shuffle;
   }
 }
 
 TEST_P(Equality, APrefixSharedByTwoSequences) {
-  const std::vector<uint64_t> expected = Expected(kTokens);
+  const std::vector<uint64_t> expected = Expected(NumTokens());
   // Shared whole blocks, and a shared block that is copied when the second sequence writes.
   for (int64_t shared : {128, 300}) {
     ForwardRig rig(*model_, Options());
@@ -173,7 +181,7 @@ TEST_P(Equality, APrefixSharedByTwoSequences) {
     other.insert(other.end(), rest.begin(), rest.end());
     const size_t first = rig.Add(other);
     rig.Finish(first, 512, Phase::kPrefill, LogitRows::kNone);
-    const size_t second = rig.Fork(first, shared, Tokens(kTokens));
+    const size_t second = rig.Fork(first, shared, Tokens(NumTokens()));
     rig.Finish(second, 512, Phase::kPrefill, LogitRows::kAll);
     const std::vector<uint64_t>& digests = rig.sequence(second).digests;
     EXPECT_TRUE(std::equal(digests.begin() + shared, digests.end(), expected.begin() + shared))

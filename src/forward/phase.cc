@@ -2,6 +2,13 @@
 
 namespace baton {
 
+void StepPhase::Reserve(int64_t max_sequences, int64_t max_blocks) {
+  blocks_.reserve(static_cast<size_t>(max_blocks));
+  first_block_.reserve(static_cast<size_t>(max_sequences));
+  attention_.reserve(static_cast<size_t>(max_sequences));
+  writes_.reserve(static_cast<size_t>(max_sequences));
+}
+
 void StepPhase::Clear() {
   blocks_.clear();
   first_block_.clear();

@@ -26,9 +26,10 @@ struct PhaseArgs {
 };
 
 // Row ranges and block addresses of the sequences of one phase.
-// Memory: grows to the largest step and allocates nothing after that.
 class StepPhase {
  public:
+  // Makes room, so that steps up to these sizes allocate nothing.
+  void Reserve(int64_t max_sequences, int64_t max_blocks);
   // Forgets the last step.
   void Clear();
   // Adds a sequence whose rows begin at first_row of the step.

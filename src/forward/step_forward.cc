@@ -23,6 +23,24 @@ DecoderOptions DecoderOptionsOf(const StepForwardOptions& options) {
           .precision = options.precision};
 }
 
+// For any step: prefill and decode take turns in it.
+size_t AttentionWorkspaceBytes(const ModelSpec& spec, const StepForwardOptions& options,
+                               int num_threads) {
+  return std::max(
+      PrefillPhase::WorkspaceBytes(ShapeOf(spec), num_threads),
+      DecodePhase::WorkspaceBytes(ShapeOf(spec), {.max_sequences = options.max_sequences,
+                                                  .max_context = options.max_context,
+                                                  .num_threads = num_threads}));
+}
+
+bool IsCancelled(const StepControl& control) {
+  return control.cancel.load(std::memory_order_relaxed);
+}
+
+Result<> Cancelled() {
+  return Fail(ErrorCode::kCancelled, "the step was cancelled");
+}
+
 }  // namespace
 
 Result<BlockLayout> KvLayoutOf(const ModelSpec& spec) {
@@ -52,18 +70,33 @@ Result<StepForward> StepForward::Make(const Model& model, BlockPool& pool,
       static_cast<size_t>(kLogitBatchRows * model.spec().vocab_size));
   if (!logits) return Forward(logits);
   forward.logits_ = *std::move(logits);
+  Result<AlignedBytes> workspace = AlignedBytes::Allocate(
+      AttentionWorkspaceBytes(model.spec(), options, context.pool.num_threads()));
+  if (!workspace) return Forward(workspace);
+  forward.workspace_ = *std::move(workspace);
+  forward.ReserveLists();
   return forward;
+}
+
+void StepForward::ReserveLists() {
+  const int64_t max_blocks = options_.max_sequences * NumBlocksFor(options_.max_context);
+  prefill_.Reserve(options_.max_sequences, max_blocks);
+  decode_.Reserve(options_.max_sequences, max_blocks);
+  writes_.reserve(static_cast<size_t>(options_.max_sequences));
+  tokens_.reserve(static_cast<size_t>(options_.max_rows));
+  positions_.reserve(static_cast<size_t>(options_.max_rows));
+  batch_.reserve(kLogitBatchRows);
+  batch_rows_.reserve(kLogitBatchRows);
 }
 
 uint64_t StepForward::BufferBytes(const ModelSpec& spec, const StepForwardOptions& options,
                                   int num_threads) {
   return Decoder::BufferBytes(spec, DecoderOptionsOf(options)) +
          static_cast<uint64_t>(kLogitBatchRows * spec.vocab_size) * sizeof(float) +
-         PrefillPhase::WorkspaceBytes(ShapeOf(spec), num_threads);
+         AttentionWorkspaceBytes(spec, options, num_threads);
 }
 
-Result<> StepForward::Run(const StepPlan& plan, LogitVisitor visit,
-                          const std::atomic<bool>& cancel) {
+Result<> StepForward::Run(const StepPlan& plan, LogitVisitor visit, const StepControl& control) {
   Result<> valid = Validate(plan, {.max_sequences = options_.max_sequences,
                                    .max_rows = options_.max_rows,
                                    .max_context = options_.max_context,
@@ -72,11 +105,13 @@ Result<> StepForward::Run(const StepPlan& plan, LogitVisitor visit,
   if (!valid) return valid;
   if (plan.sequences.empty()) return {};
   PlanPhases(plan);
-  if (Result<> workspace = ReserveWorkspace(); !workspace) return workspace;
+  ThreadPool& threads = decoder_.context().pool;
+  threads.SetCancel(&control.cancel);
   decoder_.Begin(tokens_, positions_);
-  if (Result<> layers = RunLayers(cancel); !layers) return layers;
-  VisitLogits(plan, visit);
-  return {};
+  Result<> done = RunLayers(control);
+  if (done) done = VisitLogits(plan, visit, control);
+  threads.SetCancel(nullptr);
+  return done;
 }
 
 void StepForward::PlanPhases(const StepPlan& plan) {
@@ -100,26 +135,15 @@ void StepForward::PlanPhases(const StepPlan& plan) {
   writes_.insert(writes_.end(), decode_.writes().begin(), decode_.writes().end());
 }
 
-Result<> StepForward::ReserveWorkspace() {
-  const int num_threads = decoder_.context().pool.num_threads();
-  const size_t wanted = std::max(PrefillPhase::WorkspaceBytes(shape_, num_threads),
-                                 decode_.WorkspaceBytes(shape_, num_threads));
-  if (wanted <= workspace_.size()) return {};
-  Result<AlignedBytes> workspace = AlignedBytes::Allocate(wanted);
-  if (!workspace) return Forward(workspace);
-  workspace_ = *std::move(workspace);
-  return {};
-}
-
-Result<> StepForward::RunLayers(const std::atomic<bool>& cancel) {
-  for (int layer = 0; layer < model_->spec().num_layers(); ++layer) {
-    if (cancel.load(std::memory_order_relaxed)) {
-      return Fail(ErrorCode::kCancelled, "the step was cancelled");
-    }
+Result<> StepForward::RunLayers(const StepControl& control) {
+  const int num_layers = model_->spec().num_layers();
+  for (int layer = 0; layer < num_layers; ++layer) {
     decoder_.AttentionInputs(layer);
     Attend(layer);
     decoder_.AttentionOutput(layer);
     decoder_.FeedForward(layer);
+    if (IsCancelled(control)) return Cancelled();
+    if (control.progress != nullptr) control.progress->OnLayerDone(layer + 1, num_layers);
   }
   return {};
 }
@@ -149,22 +173,10 @@ void StepForward::Attend(int layer) {
   decode_.Attend(args);
 }
 
-void StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit) {
-  const int64_t vocab_size = model_->spec().vocab_size;
+Result<> StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit,
+                                  const StepControl& control) {
   batch_.clear();
   batch_rows_.clear();
-  const auto flush = [&] {
-    const int64_t count = static_cast<int64_t>(batch_rows_.size());
-    const View2<float> logits(logits_.data(), count, vocab_size);
-    decoder_.Logits(batch_rows_, logits);
-    for (int64_t i = 0; i < count; ++i) {
-      RowLogits& row = batch_[static_cast<size_t>(i)];
-      row.logits = logits.Row(i).span();
-      visit(row);
-    }
-    batch_.clear();
-    batch_rows_.clear();
-  };
   int64_t first_row = 0;
   for (size_t s = 0; s < plan.sequences.size(); ++s) {
     const SequenceStep& sequence = plan.sequences[s];
@@ -173,11 +185,26 @@ void StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit) {
       batch_.push_back(
           {.sequence = static_cast<int32_t>(s), .row = static_cast<int32_t>(row), .logits = {}});
       batch_rows_.push_back(first_row + row);
-      if (static_cast<int64_t>(batch_rows_.size()) == kLogitBatchRows) flush();
+      if (std::ssize(batch_rows_) < kLogitBatchRows) continue;
+      if (Result<> visited = VisitBatch(visit, control); !visited) return visited;
     }
     first_row += sequence.num_rows();
   }
-  if (!batch_rows_.empty()) flush();
+  return batch_rows_.empty() ? Result<>() : VisitBatch(visit, control);
+}
+
+Result<> StepForward::VisitBatch(LogitVisitor visit, const StepControl& control) {
+  const View2<float> logits(logits_.data(), std::ssize(batch_rows_), model_->spec().vocab_size);
+  decoder_.Logits(batch_rows_, logits);
+  if (IsCancelled(control)) return Cancelled();
+  for (int64_t i = 0; i < logits.rows(); ++i) {
+    RowLogits& row = batch_[static_cast<size_t>(i)];
+    row.logits = logits.Row(i).span();
+    visit(row);
+  }
+  batch_.clear();
+  batch_rows_.clear();
+  return {};
 }
 
 }  // namespace baton

@@ -37,6 +37,19 @@ struct RowLogits {
 };
 using LogitVisitor = FunctionRef<void(const RowLogits&)>;
 
+// Hears how far a step is. Called on the thread that runs it.
+class StepProgress {
+ public:
+  virtual ~StepProgress() = default;
+  virtual void OnLayerDone(int layers_done, int num_layers) = 0;
+};
+
+struct StepControl {
+  // Looked at between the tasks of every loop; once true it stays so for the rest of the step.
+  const std::atomic<bool>& cancel;
+  StepProgress* progress = nullptr;  // null for none
+};
+
 // The layout of a model's KV blocks. Errors: invalid.
 Result<BlockLayout> KvLayoutOf(const ModelSpec& spec);
 
@@ -53,11 +66,11 @@ class StepForward {
                               int num_threads);
 
   // Computes the plan's rows, writes their K and V into their blocks, and calls `visit` for each
-  // row with logits, in the plan's order. `cancel` is looked at between layers.
+  // row with logits, in the plan's order.
   // Errors: invalid (the plan breaks a limit), cancelled (blocks of the step's rows are then
-  // undefined from first_position on; what was computed before stays), exhausted.
-  // Memory: allocates nothing once the largest step was seen.
-  Result<> Run(const StepPlan& plan, LogitVisitor visit, const std::atomic<bool>& cancel);
+  // undefined from first_position on; what was computed before stays).
+  // Memory: allocates nothing.
+  Result<> Run(const StepPlan& plan, LogitVisitor visit, const StepControl& control);
 
   // Null for none.
   void SetObserver(StepObserver* observer) { decoder_.SetObserver(observer); }
@@ -65,11 +78,12 @@ class StepForward {
  private:
   StepForward(const Model& model, BlockPool& pool, Decoder decoder,
               const StepForwardOptions& options);
+  void ReserveLists();
   void PlanPhases(const StepPlan& plan);
-  Result<> ReserveWorkspace();
-  Result<> RunLayers(const std::atomic<bool>& cancel);
+  Result<> RunLayers(const StepControl& control);
   void Attend(int layer);
-  void VisitLogits(const StepPlan& plan, LogitVisitor visit);
+  Result<> VisitLogits(const StepPlan& plan, LogitVisitor visit, const StepControl& control);
+  Result<> VisitBatch(LogitVisitor visit, const StepControl& control);
 
   const Model* model_;
   BlockPool* pool_;

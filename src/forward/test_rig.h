@@ -40,6 +40,9 @@ struct RigOptions {
   int64_t max_context = 2048;
   int32_t max_sequences = 8;
   uint64_t block_shuffle = 0;  // 0: blocks are given out in order
+  // Of rows with logits, only those at every nth position and the sequence's last get them: the
+  // output matrix is most of the work of a small model with a large vocabulary.
+  int64_t logit_stride = 1;
 };
 
 class ForwardRig {
@@ -114,6 +117,7 @@ class ForwardRig {
       step.blocks.assign(sequence.table.blocks().begin(), sequence.table.blocks().end());
       step.phase = part.phase;
       step.logits = part.logits;
+      if (part.logits == LogitRows::kAll) ThinOut(std::ssize(sequence.tokens), step);
     }
     const std::atomic<bool> cancel = false;
     const auto note = [&](const RowLogits& row) {
@@ -125,7 +129,7 @@ class ForwardRig {
           std::hash<std::string_view>()(bytes) | 1;
       if (visit) visit(index, position, row.logits);
     };
-    const Result<> run = forward_->Run(plan, note, cancel);
+    const Result<> run = forward_->Run(plan, note, {.cancel = cancel});
     ASSERT_TRUE(run.has_value()) << run.error().message;
     for (const Part& part : parts) sequences_[part.sequence].table.Append(part.count);
   }
@@ -141,6 +145,18 @@ class ForwardRig {
   }
 
  private:
+  void ThinOut(int64_t sequence_tokens, SequenceStep& step) const {
+    if (options_.logit_stride == 1) return;
+    step.logits = LogitRows::kList;
+    for (int64_t i = 0; i < step.num_rows(); ++i) {
+      const int64_t end = step.first_position + i + 1;
+      if (end % options_.logit_stride == 0 || end == sequence_tokens) {
+        step.logit_rows.push_back(static_cast<int32_t>(i));
+      }
+    }
+    if (step.logit_rows.empty()) step.logits = LogitRows::kNone;
+  }
+
   // Takes all blocks and gives them back in random order.
   void Shuffle() {
     std::vector<BlockId> blocks;

@@ -121,6 +121,7 @@ void ThreadPool::RunTasks(const Body& body, int64_t num_tasks, int worker) {
   for (;;) {
     const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
     if (task >= num_tasks) return;
+    if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return;
     body(task, worker);
   }
 }

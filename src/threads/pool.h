@@ -49,6 +49,13 @@ class ThreadPool {
   // Memory: allocates nothing.
   void ParallelFor(int64_t num_tasks, FunctionRef<void(int64_t task, int worker)> body);
 
+  // From now on tasks are passed over while *cancel is true: their loops end at once, and what they
+  // should have written is undefined. Null for never. So whoever computes looks at the flag after
+  // the last loop, and before it uses a result.
+  // Requires: no loop is running; the flag outlives its use and is not taken back while results
+  // depend on it.
+  void SetCancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
+
  private:
   using Body = FunctionRef<void(int64_t task, int worker)>;
 
@@ -72,6 +79,7 @@ class ThreadPool {
   // The loop. Written by the caller while closed, read by workers that joined.
   const Body* body_ = nullptr;
   int64_t num_tasks_ = 0;
+  const std::atomic<bool>* cancel_ = nullptr;
   std::atomic<bool> busy_ = false;
 
   // Each on a cache line of its own: every task touches one, every spin the other.
