@@ -36,12 +36,13 @@ struct TinyModel {
 
 namespace tiny {
 
+// `min_steps`: the minimum, in steps of the scale.
 template <typename Block>
-void SetScale(std::byte* at, float scale) {
+void SetScale(std::byte* at, float scale, float min_steps) {
   Block block;
   std::memcpy(&block, at, sizeof block);
   block.scale = FloatToHalf(scale);
-  if constexpr (requires { block.min; }) block.min = FloatToHalf(scale * 4.0f);
+  if constexpr (requires { block.min; }) block.min = FloatToHalf(scale * min_steps);
   std::memcpy(at, &block, sizeof block);
 }
 
@@ -49,25 +50,25 @@ void SetScale(std::byte* at, float scale) {
 inline void FillBlock(DType type, float scale, std::byte* at) {
   switch (type) {
     case DType::kQ4_0:
-      return SetScale<BlockQ4_0>(at, scale / 8);
+      return SetScale<BlockQ4_0>(at, scale / 8, 0.0f);
     case DType::kQ4_1:
-      return SetScale<BlockQ4_1>(at, -scale / 8);
+      return SetScale<BlockQ4_1>(at, -scale / 8, -7.5f);
     case DType::kQ5_0:
-      return SetScale<BlockQ5_0>(at, scale / 16);
+      return SetScale<BlockQ5_0>(at, scale / 16, 0.0f);
     case DType::kQ5_1:
-      return SetScale<BlockQ5_1>(at, -scale / 16);
+      return SetScale<BlockQ5_1>(at, -scale / 16, -15.5f);
     case DType::kQ8_0:
-      return SetScale<BlockQ8_0>(at, scale / 128);
+      return SetScale<BlockQ8_0>(at, scale / 128, 0.0f);
     case DType::kQ2_K:
-      return SetScale<BlockQ2_K>(at, scale / 45);
+      return SetScale<BlockQ2_K>(at, scale / 16, 1.5f);
     case DType::kQ3_K:
-      return SetScale<BlockQ3_K>(at, scale / 128);
+      return SetScale<BlockQ3_K>(at, scale / 128, 0.0f);
     case DType::kQ4_K:
-      return SetScale<BlockQ4_K>(at, scale / 945);
+      return SetScale<BlockQ4_K>(at, scale / 300, 7.5f);
     case DType::kQ5_K:
-      return SetScale<BlockQ5_K>(at, scale / 1953);
+      return SetScale<BlockQ5_K>(at, scale / 600, 15.5f);
     case DType::kQ6_K:
-      return SetScale<BlockQ6_K>(at, scale / 4096);
+      return SetScale<BlockQ6_K>(at, scale / 4096, 0.0f);
     default:
       CHECK(false);
   }
