@@ -5,6 +5,7 @@
 #include "cli/answer_stream.h"
 #include "cli/chat_input.h"
 #include "cli/chat_prompt.h"
+#include "cli/chat_template_option.h"
 #include "cli/conversation.h"
 #include "cli/conversation_file.h"
 #include "cli/figures.h"
@@ -106,7 +107,7 @@ class ChatSession {
   }
 
   void Save(const std::string& path) {
-    const Result<> saved = SaveConversation(path, conversation_.messages());
+    const Result<> saved = SaveConversation(path, conversation_.messages(), console_.interrupt);
     if (!saved) {
       Complain(saved.error().message);
       return;
@@ -120,9 +121,10 @@ class ChatSession {
       Complain(messages.error().message);
       return;
     }
+    const size_t num_loaded = messages->size();
     conversation_.Replace(std::move(*messages));
     document_.clear();
-    Tell(fmt::format("Loaded {} messages.\n", conversation_.messages().size()));
+    Tell(fmt::format("Loaded {} messages.\n", num_loaded));
   }
 
   // One turn. A message that cannot be answered is told and dropped; the chat goes on.
@@ -206,11 +208,7 @@ class ChatCommand final : public Command {
                    .help = "A text (UTF-8) in front of the first message; may be repeated"},
                   &files_);
     options.Text({.names = "--system", .value = "TEXT", .help = "A system message"}, &system_);
-    options.Text({.names = "--chat-template",
-                  .value = "NAME|FILE",
-                  .help = "Use this template instead of the model's own: a built-in one, or a "
-                          "file (a value with a dot or a slash)"},
-                 &chat_template_);
+    chat_template_.Declare(options);
     options.Flag({.names = "-q,--quiet", .value = "", .help = "Print no figures"}, &quiet_);
     sampling_.Declare(options);
     compute_.Declare(options);
@@ -240,7 +238,7 @@ class ChatCommand final : public Command {
     options.system = system_;
     options.quiet = quiet_;
     LoadOptions load = compute_.ToLoadOptions(model_.path());
-    const Result<> chosen = SetChatTemplate(chat_template_, console, load);
+    const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;
     Result<LoadedModel> model = OpenModel(load, console);
     if (!model) return Forward(model);
@@ -256,7 +254,7 @@ class ChatCommand final : public Command {
   SamplingOptions sampling_;
   std::vector<std::string> files_;
   std::optional<std::string> system_;
-  std::optional<std::string> chat_template_;
+  ChatTemplateOption chat_template_;
   bool quiet_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "cli/conversation.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "text/unicode.h"
@@ -67,9 +69,17 @@ void Conversation::Reset() {
 }
 
 void Conversation::Replace(std::vector<ConversationMessage> messages) {
-  messages_ = std::move(messages);
-  rendered_.clear();
-  ids_.clear();
+  const bool has_system = std::any_of(messages.begin(), messages.end(),
+                                      [](const auto& message) { return message.role == "system"; });
+  if (has_system) {
+    messages_.clear();
+    rendered_.clear();
+    ids_.clear();
+  } else {
+    Reset();
+  }
+  messages_.insert(messages_.end(), std::make_move_iterator(messages.begin()),
+                   std::make_move_iterator(messages.end()));
 }
 
 }  // namespace baton

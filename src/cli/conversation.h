@@ -49,7 +49,7 @@ class Conversation {
   // Back to the start: only the system message stays.
   void Reset();
 
-  // Continues with these messages; a system message among them takes the place of the own one.
+  // Continues with these messages, behind the own system message unless they have one.
   void Replace(std::vector<ConversationMessage> messages);
 
  private:

@@ -2,16 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 #include "cli/input.h"
-#include "cli/output.h"
 
 namespace baton {
 namespace {
@@ -35,27 +38,90 @@ tl::unexpected<Error> CannotWrite(const std::string& path, int system_error) {
                                 std::generic_category().message(system_error)));
 }
 
-// Writes all of it and, for a file, waits until the disk has it; says which errno stopped it.
-int WriteAndClose(int fd, const std::string& text, bool is_file) {
-  size_t done = 0;
-  int failure = 0;
-  while (done < text.size() && failure == 0) {
-    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+// Waits until a pipe or device takes more. Errors: cancelled.
+Result<> WaitForRoom(int fd, const std::string& path, const Interrupt& interrupt) {
+  std::array<pollfd, 2> waiting = {
+      pollfd{.fd = fd, .events = POLLOUT, .revents = 0},
+      pollfd{.fd = interrupt.wake_fd(), .events = POLLIN, .revents = 0}};
+  if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) {
+    return CannotWrite(path, errno);
+  }
+  if (!interrupt.requested()) return {};
+  return Fail(ErrorCode::kCancelled, fmt::format("stopped before all was in '{}'", path));
+}
+
+Result<> WriteAll(int fd, std::string_view text, const std::string& path,
+                  const Interrupt& interrupt) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
     if (written >= 0) {
-      done += static_cast<size_t>(written);
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      const Result<> room = WaitForRoom(fd, path, interrupt);
+      if (!room) return room;
     } else if (errno != EINTR) {
-      failure = errno;
+      return CannotWrite(path, errno);
     }
   }
-  if (failure == 0 && is_file && ::fsync(fd) != 0) failure = errno;
-  if (::close(fd) != 0 && failure == 0) failure = errno;
+  return {};
+}
+
+// Writes to something that is no regular file. It is opened without waiting: a pipe that nobody
+// reads is an error, not a hang.
+Result<> WriteDirectly(const std::string& path, const std::string& text,
+                       const Interrupt& interrupt) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return CannotWrite(path, errno);
+  const Result<> written = WriteAll(fd, text, path, interrupt);
+  if (::close(fd) != 0 && written) return CannotWrite(path, errno);
+  return written;
+}
+
+// The file that a chain of symbolic links at the end of a path leads to; it need not exist, so
+// realpath will not do.
+Result<std::string> FollowLinks(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // as the kernel
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    if (!std::filesystem::is_symlink(target, error)) return target.string();
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) return CannotWrite(path, error.value());
+    target = target.parent_path() / next;  // an absolute `next` stands alone
+  }
+  return CannotWrite(path, ELOOP);
+}
+
+// Makes the disk keep the new name of a file. Not all file systems can, and a folder may be closed
+// to reading: both are no failures.
+int SyncFolderOf(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const int failure = ::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
+  (void)::close(fd);
   return failure;
 }
 
-Result<> WriteDirectly(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+// Writes a new file beside the old one and gives it the name. `old` is null if there is none.
+Result<> ReplaceFile(const std::string& path, const std::string& text, const struct stat* old,
+                     Interrupt& interrupt) {
+  // Else a second Ctrl-C would leave the temporary file.
+  const InterruptDelay delay(interrupt);
+  std::string temporary = path + ".XXXXXX";
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return CannotWrite(path, errno);
-  const int failure = WriteAndClose(fd, text, false);
+  // mkstemp gives 0600; a file that is replaced keeps its mode.
+  if (old != nullptr) (void)::fchmod(fd, old->st_mode & 07777);
+  Result<> done = WriteAll(fd, text, path, interrupt);
+  if (done && ::fsync(fd) != 0) done = CannotWrite(path, errno);
+  if (::close(fd) != 0 && done) done = CannotWrite(path, errno);
+  if (done && ::rename(temporary.c_str(), path.c_str()) != 0) done = CannotWrite(path, errno);
+  if (!done) {
+    (void)::unlink(temporary.c_str());
+    return done;
+  }
+  const int failure = SyncFolderOf(path);
   if (failure != 0) return CannotWrite(path, failure);
   return {};
 }
@@ -79,23 +145,19 @@ Result<ConversationMessage> ReadMessage(const Json& json) {
 
 }  // namespace
 
-Result<> SaveConversation(const std::string& path,
-                          const std::vector<ConversationMessage>& messages) {
+Result<> SaveConversation(const std::string& path, const std::vector<ConversationMessage>& messages,
+                          Interrupt& interrupt) {
   const std::string text = ToJson(messages);
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return CannotWrite(path, EISDIR);
-  if (exists && !S_ISREG(status.st_mode)) return WriteDirectly(path, text);
-  std::string temporary = path + ".XXXXXX";
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return CannotWrite(path, errno);
-  // mkstemp gives 0600; a file that is replaced keeps its mode.
-  if (exists) (void)::fchmod(fd, status.st_mode & 07777);
-  int failure = WriteAndClose(fd, text, true);
-  if (failure == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) failure = errno;
-  if (failure == 0) return {};
-  (void)::unlink(temporary.c_str());
-  return CannotWrite(path, failure);
+  if (exists && !S_ISREG(status.st_mode)) return WriteDirectly(path, text, interrupt);
+  const Result<std::string> target = FollowLinks(path);
+  if (!target) return Forward(target);
+  if (!exists) return ReplaceFile(*target, text, nullptr, interrupt);
+  // Renaming asks the folder only; a file that is closed to writing is to stay as it is.
+  if (::access(target->c_str(), W_OK) != 0) return CannotWrite(path, errno);
+  return ReplaceFile(*target, text, &status, interrupt);
 }
 
 Result<std::vector<ConversationMessage>> LoadConversation(const std::string& path) {

@@ -89,5 +89,23 @@ TEST_F(ConversationTest, ResetKeepsTheSystemMessageOnly) {
   EXPECT_THAT(conversation.messages(), ElementsAre(system));
 }
 
+TEST_F(ConversationTest, LoadedMessagesKeepTheOwnSystemMessageUnlessTheyHaveOne) {
+  const ConversationMessage own = {.role = "system", .content = "d"};
+  const ConversationMessage other = {.role = "system", .content = "b"};
+  const ConversationMessage user = {.role = "user", .content = "a"};
+  Conversation conversation("d");
+  conversation.AddUser("c");
+  conversation.Replace({user});
+  EXPECT_THAT(conversation.messages(), ElementsAre(own, user));
+  conversation.Replace({other, user});
+  EXPECT_THAT(conversation.messages(), ElementsAre(other, user));
+  conversation.Replace({user});
+  EXPECT_THAT(conversation.messages(), ElementsAre(own, user));
+  // Nothing of the turns before serves for the new ones.
+  (void)conversation.Encode("<turn>c<end>", tokenizer_);
+  conversation.Replace({user});
+  EXPECT_THAT(conversation.Encode("<turn>ab", tokenizer_).value(), ElementsAre(kTurn, kAb));
+}
+
 }  // namespace
 }  // namespace baton

@@ -1,9 +1,8 @@
 #include "cli/detokenize_command.h"
 
 #include "cli/model_argument.h"
+#include "cli/open_model.h"
 #include "cli/token_ids.h"
-#include "engine/tokenizer_from_gguf.h"
-#include "format/gguf.h"
 
 namespace baton {
 namespace {
@@ -32,9 +31,7 @@ class DetokenizeCommand final : public Command {
   Result<> Check() override { return model_.Check(); }
 
   Result<> Run(Console& console) override {
-    const Result<GgufFile> file = GgufFile::Open(model_.path());
-    if (!file) return Forward(file);
-    const Result<Tokenizer> tokenizer = TokenizerFromGguf(*file);
+    const Result<Tokenizer> tokenizer = OpenTokenizer(model_.path());
     if (!tokenizer) return Forward(tokenizer);
     const Result<std::string> text = console.in.ReadAll(kMaxInputBytes);
     if (!text) return Forward(text);

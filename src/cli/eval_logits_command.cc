@@ -18,30 +18,22 @@
 #include "cli/progress.h"
 #include "cli/token_ids.h"
 #include "engine/generator.h"
+#include "sample/top_select.h"
 
 namespace baton {
 namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 16;
 
-// The n ids with the highest logits, best first, the lower id first among equals.
-// NaN counts as the lowest.
-std::vector<TokenId> TopIds(std::span<const float> logits, size_t n) {
-  const auto key = [&](TokenId id) {
-    const float logit = logits[static_cast<size_t>(id)];
-    return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
-  };
-  std::vector<TokenId> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  n = std::min(n, ids.size());
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n), ids.end(),
-                    [&](TokenId a, TokenId b) {
-                      const float key_a = key(a);
-                      const float key_b = key(b);
-                      return key_a != key_b ? key_a > key_b : a < b;
-                    });
-  ids.resize(n);
-  return ids;
+// The n ids with the highest logits, best first. What is no number, or −infinity, is left out.
+std::vector<Candidate> Top(std::span<const float> logits, int64_t n) {
+  std::vector<double> values(logits.size());
+  std::transform(logits.begin(), logits.end(), values.begin(), [](float logit) {
+    return std::isnan(logit) ? -std::numeric_limits<double>::infinity() : logit;
+  });
+  std::vector<Candidate> best;
+  SelectTop(values, n, best);
+  return best;
 }
 
 class EvalLogitsCommand final : public Command {
@@ -182,11 +174,10 @@ class EvalLogitsCommand final : public Command {
     std::string text = fmt::format("{{\"pos\": {}, \"logsumexp\": {}, \"top\": [", position,
                                    FloatJson(static_cast<float>(log_sum)));
     bool first = true;
-    for (const TokenId id : TopIds(logits, static_cast<size_t>(top_.value_or(kDefaultTop)))) {
-      const float logit = logits[static_cast<size_t>(id)];
-      const double logprob = static_cast<double>(logit) - log_sum;
-      text += fmt::format("{}[{}, {}, {}]", first ? "" : ", ", id, FloatJson(logit),
-                          FloatJson(static_cast<float>(logprob)));
+    for (const auto& [id, logit] : Top(logits, top_.value_or(kDefaultTop))) {
+      text +=
+          fmt::format("{}[{}, {}, {}]", first ? "" : ", ", id, FloatJson(static_cast<float>(logit)),
+                      FloatJson(static_cast<float>(logit - log_sum)));
       first = false;
     }
     text += "], \"token_logits\": [";
@@ -201,11 +192,10 @@ class EvalLogitsCommand final : public Command {
   std::string PositionText(int64_t position, std::span<const float> logits, double log_sum) const {
     std::string text = fmt::format("position {}  logsumexp {}\n", position,
                                    FloatJson(static_cast<float>(log_sum)));
-    for (const TokenId id : TopIds(logits, static_cast<size_t>(top_.value_or(kDefaultTop)))) {
-      const float logit = logits[static_cast<size_t>(id)];
-      const double logprob = static_cast<double>(logit) - log_sum;
-      text += fmt::format("  top {:>7}  logit {}  logprob {}\n", id, FloatJson(logit),
-                          FloatJson(static_cast<float>(logprob)));
+    for (const auto& [id, logit] : Top(logits, top_.value_or(kDefaultTop))) {
+      text += fmt::format("  top {:>7}  logit {}  logprob {}\n", id,
+                          FloatJson(static_cast<float>(logit)),
+                          FloatJson(static_cast<float>(logit - log_sum)));
     }
     for (const TokenId id : token_ids_) {
       text +=

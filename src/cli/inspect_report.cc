@@ -13,6 +13,7 @@
 #include "model/arch/architecture.h"
 #include "model/weight_plan.h"
 #include "tensor/kv_record.h"
+#include "threads/cpu_topology.h"
 
 namespace baton {
 namespace {
@@ -146,10 +147,9 @@ void AddSpec(const ModelSpec& spec, InspectReport& report) {
 void AddMemory(const GgufFile& file, const ModelSpec& spec, std::optional<int64_t> context_tokens,
                InspectReport& report) {
   const int64_t context = context_tokens.value_or(spec.trained_context);
-  StepForwardOptions step;
-  step.max_context = context;
-  const Result<MemoryNeeds> needs =
-      EstimateMemory(file, spec, {.context_tokens = context, .step = step, .num_threads = 1});
+  LoadOptions options;
+  options.num_threads = ReadCpuTopology().num_compute_threads();
+  const Result<MemoryNeeds> needs = EstimateMemory(file, spec, QuestionOf(options, context));
   if (!needs) {
     report.lacks.push_back(needs.error().message);
     return;

@@ -56,7 +56,7 @@ struct RopeFacts {
   int64_t num_layers = 0;  // that use it
 };
 
-// What a context of so many tokens takes on one thread with the default chunk. Units: bytes.
+// What a context of so many tokens takes by the defaults of loading (threads, chunk). Units: bytes.
 struct MemoryFacts {
   int64_t context_tokens = 0;
   uint64_t weight_bytes = 0;

@@ -27,10 +27,25 @@ void DrainFd(int fd) {
   [[maybe_unused]] const ssize_t got = ::read(fd, &count, sizeof(count));
 }
 
+// Whether the program was started with SIGINT ignored, as `nohup` and shells without job control do
+// for what runs in the background. Blocking it would change that: a blocked signal is delivered to
+// a signalfd although it is ignored.
+bool IsIgnored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+tl::unexpected<Error> NoDescriptor() {
+  return Fail(ErrorCode::kInternal, "cannot watch for SIGINT: no file descriptor to be had");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Interrupt>> Interrupt::Make(StatusLine& status) {
   std::unique_ptr<Interrupt> interrupt(new Interrupt(status));
+  interrupt->wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (interrupt->wake_fd_ < 0) return NoDescriptor();
+  if (IsIgnored(SIGINT)) return interrupt;
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGINT);
@@ -39,10 +54,7 @@ Result<std::unique_ptr<Interrupt>> Interrupt::Make(StatusLine& status) {
   }
   interrupt->signal_fd_ = ::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
   interrupt->stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  interrupt->wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (interrupt->signal_fd_ < 0 || interrupt->stop_fd_ < 0 || interrupt->wake_fd_ < 0) {
-    return Fail(ErrorCode::kInternal, "cannot watch for SIGINT: no file descriptor to be had");
-  }
+  if (interrupt->signal_fd_ < 0 || interrupt->stop_fd_ < 0) return NoDescriptor();
   Interrupt* self = interrupt.get();
   interrupt->thread_ = std::thread([self] { self->Wait(); });
   return interrupt;
@@ -83,13 +95,18 @@ void Interrupt::Wait() {
 
 void Interrupt::Note() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (num_scopes_ == 0 || requested_) {
-    status_.Clear();
-    // Not exit: other threads are at work, and nothing is left to be flushed.
-    ::_exit(kExitInterrupted);
-  }
+  const bool ends_program = num_scopes_ == 0 || requested_;
   requested_ = true;
   SignalFd(wake_fd_);
+  if (!ends_program) return;
+  is_end_pending_ = num_delays_ > 0;
+  if (!is_end_pending_) EndProgram();
+}
+
+void Interrupt::EndProgram() {
+  const std::unique_lock<std::timed_mutex> erased = status_.EraseForExit();
+  // Not exit: other threads are at work, and nothing is left to be flushed.
+  ::_exit(kExitInterrupted);
 }
 
 InterruptScope::InterruptScope(Interrupt& interrupt) : interrupt_(interrupt) {
@@ -100,6 +117,17 @@ InterruptScope::InterruptScope(Interrupt& interrupt) : interrupt_(interrupt) {
 InterruptScope::~InterruptScope() {
   std::lock_guard<std::mutex> lock(interrupt_.mutex_);
   --interrupt_.num_scopes_;
+}
+
+InterruptDelay::InterruptDelay(Interrupt& interrupt) : interrupt_(interrupt) {
+  std::lock_guard<std::mutex> lock(interrupt_.mutex_);
+  ++interrupt_.num_delays_;
+}
+
+InterruptDelay::~InterruptDelay() {
+  std::lock_guard<std::mutex> lock(interrupt_.mutex_);
+  --interrupt_.num_delays_;
+  if (interrupt_.num_delays_ == 0 && interrupt_.is_end_pending_) interrupt_.EndProgram();
 }
 
 }  // namespace baton

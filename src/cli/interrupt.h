@@ -1,10 +1,12 @@
 // Ctrl-C, without a signal handler and without a global.
 //
 // Life of an interrupt:
-//  1. SIGINT is blocked in every thread; one thread waits for it.
+//  1. SIGINT is blocked in every thread; one thread waits for it. (A program that was started with
+//     SIGINT ignored leaves it at that, and nothing below happens.)
 //  2. outside an InterruptScope it ends the program at once, with the terminal in order.
 //  3. inside one it is noted (`requested`), and what runs there stops by itself; a second one that
 //     comes before that ends the program as in 2.
+//  4. while an InterruptDelay lives, the end of 2 and 3 waits for it.
 #pragma once
 
 #include <atomic>
@@ -20,8 +22,8 @@ namespace baton {
 // The one receiver of SIGINT.
 class Interrupt {
  public:
-  // Blocks SIGINT in the calling thread and starts the thread that waits for it. A program that was
-  // started with SIGINT ignored goes on ignoring it.
+  // Blocks SIGINT in the calling thread and starts the thread that waits for it, unless SIGINT is
+  // ignored: then it stays ignored.
   // Requires: no other thread runs yet (they inherit the mask); `status` outlives the object.
   // Errors: internal (the system refuses a descriptor).
   static Result<std::unique_ptr<Interrupt>> Make(StatusLine& status);
@@ -43,16 +45,20 @@ class Interrupt {
 
  private:
   friend class InterruptScope;
+  friend class InterruptDelay;
   explicit Interrupt(StatusLine& status) : status_(status) {}
   void Wait();
   void Note();
+  [[noreturn]] void EndProgram();
 
   StatusLine& status_;
   int signal_fd_ = -1;
   int stop_fd_ = -1;
   int wake_fd_ = -1;
   std::mutex mutex_;
-  int num_scopes_ = 0;  // guarded by mutex_
+  int num_scopes_ = 0;           // guarded by mutex_
+  int num_delays_ = 0;           // guarded by mutex_
+  bool is_end_pending_ = false;  // guarded by mutex_
   std::atomic<bool> requested_ = false;
   std::thread thread_;
 };
@@ -64,6 +70,20 @@ class InterruptScope {
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  Interrupt& interrupt_;
+};
+
+// While it lives, the program does not end by Ctrl-C: for what must not be left half done. Only
+// for what takes moments.
+class InterruptDelay {
+ public:
+  explicit InterruptDelay(Interrupt& interrupt);
+  // Ends the program if that is what Ctrl-C meant meanwhile.
+  ~InterruptDelay();
+  InterruptDelay(const InterruptDelay&) = delete;
+  InterruptDelay& operator=(const InterruptDelay&) = delete;
 
  private:
   Interrupt& interrupt_;

@@ -7,6 +7,8 @@
 
 #include "cli/printable.h"
 #include "cli/progress.h"
+#include "engine/tokenizer_from_gguf.h"
+#include "format/gguf.h"
 
 namespace baton {
 namespace {
@@ -39,17 +41,10 @@ Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
   return model;
 }
 
-Result<> SetChatTemplate(const std::optional<std::string>& value, Console& console,
-                         LoadOptions& options) {
-  if (!value.has_value()) return {};
-  if (value->find_first_of("./") == std::string::npos) {
-    options.chat_template_name = *value;
-    return {};
-  }
-  Result<std::string> text = ReadTextOrInput(*value, console.in);
-  if (!text) return Forward(text);
-  options.chat_template_text = std::move(*text);
-  return {};
+Result<Tokenizer> OpenTokenizer(const std::string& path) {
+  const Result<GgufFile> file = GgufFile::Open(path);
+  if (!file) return Forward(file);
+  return TokenizerFromGguf(*file);
 }
 
 }  // namespace baton

@@ -1,7 +1,6 @@
-// Opens a model for a command, with a progress bar where one can be seen.
+// Opens a model for a command.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -10,14 +9,13 @@
 
 namespace baton {
 
-// LoadModel, drawing on the console's status line. Ctrl-C while it runs ends the program.
+// LoadModel, drawing on the console's status line; then tells the warnings and the tensors that
+// nothing uses, as notes. Ctrl-C while it runs ends the program.
 // Errors: as LoadModel.
 Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console);
 
-// Sets the chat template that --chat-template names: a value with a dot or a slash is a file, any
-// other the name of a built-in template.
-// Errors: as ReadTextOrInput.
-Result<> SetChatTemplate(const std::optional<std::string>& value, Console& console,
-                         LoadOptions& options);
+// Opens the tokenizer alone; a file that holds only a vocabulary will do.
+// Errors: as GgufFile::Open and TokenizerFromGguf.
+Result<Tokenizer> OpenTokenizer(const std::string& path);
 
 }  // namespace baton

@@ -29,6 +29,13 @@ Result<> FdOutput::Write(std::string_view bytes) {
   return {};
 }
 
+void FdOutput::TryWrite(std::string_view bytes) {
+  // A terminal that is stopped (Ctrl-S), or that nobody reads, is not ready.
+  pollfd ready = {.fd = fd_, .events = POLLOUT, .revents = 0};
+  if (::poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+}
+
 Result<> FdOutput::Remember(int system_error) {
   failed_ = true;
   const bool closed = system_error == EPIPE;

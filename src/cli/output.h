@@ -9,6 +9,7 @@
 namespace baton {
 
 // A stream of bytes to somebody.
+// Threads: one at a time; TryWrite any, also beside another call.
 class Output {
  public:
   virtual ~Output() = default;
@@ -17,6 +18,10 @@ class Output {
   // Errors: internal (full disk and the like, with the system's words), cancelled (the reader has
   // closed the pipe). After an error every later call fails in the same way.
   virtual Result<> Write(std::string_view bytes) = 0;
+
+  // Writes what is taken without waiting, and leaves no trace of a failure: for the last words of a
+  // program.
+  virtual void TryWrite(std::string_view bytes) = 0;
 
   // Whether writing failed because nobody reads any more. That is no news to the user.
   virtual bool reader_is_gone() const = 0;
@@ -29,21 +34,23 @@ class FdOutput final : public Output {
   FdOutput(int fd, std::string name);
 
   Result<> Write(std::string_view bytes) override;
+  void TryWrite(std::string_view bytes) override;
   bool reader_is_gone() const override { return error_.code == ErrorCode::kCancelled && failed_; }
 
  private:
   Result<> Remember(int system_error);
 
-  int fd_;
-  std::string name_;
+  const int fd_;
+  const std::string name_;
   bool failed_ = false;
   Error error_;
 };
 
-// Keeps what is written; can be told to fail.
+// Keeps what is written; can be told to fail. Threads: one.
 class StringOutput final : public Output {
  public:
   Result<> Write(std::string_view bytes) override;
+  void TryWrite(std::string_view bytes) override { (void)Write(bytes); }
   bool reader_is_gone() const override { return closed_; }
 
   const std::string& text() const { return text_; }

@@ -5,6 +5,7 @@
 #include "cli/answer_json.h"
 #include "cli/answer_stream.h"
 #include "cli/chat_prompt.h"
+#include "cli/chat_template_option.h"
 #include "cli/conversation.h"
 #include "cli/figures.h"
 #include "cli/model_argument.h"
@@ -53,11 +54,7 @@ class RunCommand final : public Command {
                   .help = "The question; - reads it from standard input"},
                  &question_);
     options.Text({.names = "--system", .value = "TEXT", .help = "A system message"}, &system_);
-    options.Text({.names = "--chat-template",
-                  .value = "NAME|FILE",
-                  .help = "Use this template instead of the model's own: a built-in one, or a "
-                          "file (a value with a dot or a slash)"},
-                 &chat_template_);
+    chat_template_.Declare(options);
     options.Flag({.names = "--raw",
                   .value = "",
                   .help = "No chat template: the model goes on from the text as it is"},
@@ -92,7 +89,7 @@ class RunCommand final : public Command {
       return Fail(ErrorCode::kInvalid,
                   "nothing to answer: ask with -p, give a text with -f, or - for standard input");
     }
-    if (raw_ && (system_.has_value() || chat_template_.has_value())) {
+    if (raw_ && (system_.has_value() || chat_template_.given())) {
       return Fail(ErrorCode::kInvalid,
                   "--raw leaves out the chat template, so --system and --chat-template cannot be "
                   "used with it");
@@ -115,7 +112,7 @@ class RunCommand final : public Command {
         ReadPrompt({.files = files, .question = question_}, console.in);
     if (!text) return Forward(text);
     LoadOptions load = compute_.ToLoadOptions(model_.path());
-    const Result<> chosen = SetChatTemplate(chat_template_, console, load);
+    const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;
     Result<LoadedModel> model = OpenModel(load, console);
     if (!model) return Forward(model);
@@ -168,7 +165,7 @@ class RunCommand final : public Command {
   std::vector<std::string> files_;
   std::optional<std::string> question_;
   std::optional<std::string> system_;
-  std::optional<std::string> chat_template_;
+  ChatTemplateOption chat_template_;
   std::optional<int64_t> logprobs_;
   bool raw_ = false;
   bool no_special_ = false;

@@ -3,12 +3,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
 
 namespace baton {
 namespace {
 
 constexpr std::string_view kStartAndErase = "\r\x1b[K";
+// Drawing takes microseconds, unless the terminal is stopped.
+constexpr std::chrono::milliseconds kPatience(50);
 
 }  // namespace
 
@@ -24,7 +27,7 @@ int TerminalColumns(int fd) {
 
 void StatusLine::Draw(std::string_view text) {
   if (!live_) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::timed_mutex> lock(mutex_);
   shown_ = true;
   std::string bytes(kStartAndErase);
   bytes += text;
@@ -33,10 +36,19 @@ void StatusLine::Draw(std::string_view text) {
 }
 
 void StatusLine::Clear() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::timed_mutex> lock(mutex_);
   if (!shown_) return;
   shown_ = false;
   (void)out_.Write(kStartAndErase);
+}
+
+std::unique_lock<std::timed_mutex> StatusLine::EraseForExit() {
+  std::unique_lock<std::timed_mutex> lock(mutex_, kPatience);
+  if (lock.owns_lock() && shown_) {
+    shown_ = false;
+    out_.TryWrite(kStartAndErase);
+  }
+  return lock;
 }
 
 }  // namespace baton

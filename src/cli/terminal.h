@@ -16,7 +16,7 @@ bool IsLiveTerminal(int fd, std::string_view term);
 int TerminalColumns(int fd);
 
 // A line at the foot of the terminal that is rewritten in place and leaves no trace.
-// Threads: any; Clear is called by the thread that receives Ctrl-C.
+// Threads: one, that of `out`; EraseForExit any.
 class StatusLine {
  public:
   // Nothing is ever drawn unless `live`. Requires: `out` outlives the line.
@@ -30,11 +30,16 @@ class StatusLine {
   // Takes the line away, if one is shown.
   void Clear();
 
+  // Takes the line away on behalf of a program that is about to end, and keeps it away while the
+  // returned lock is held. Never waits long: if the terminal takes nothing now (Ctrl-S), the line
+  // stays.
+  [[nodiscard]] std::unique_lock<std::timed_mutex> EraseForExit();
+
  private:
   Output& out_;
   const bool live_;
-  std::mutex mutex_;
-  bool shown_ = false;  // guarded by mutex_
+  std::timed_mutex mutex_;  // held while drawing, so for as long as the terminal is stopped
+  bool shown_ = false;      // guarded by mutex_
 };
 
 }  // namespace baton

@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/model_argument.h"
-#include "engine/tokenizer_from_gguf.h"
-#include "format/gguf.h"
+#include "cli/open_model.h"
 
 namespace baton {
 namespace {
@@ -63,9 +62,7 @@ class TokenizeCommand final : public Command {
   Result<> Check() override { return model_.Check(); }
 
   Result<> Run(Console& console) override {
-    const Result<GgufFile> file = GgufFile::Open(model_.path());
-    if (!file) return Forward(file);
-    const Result<Tokenizer> tokenizer = TokenizerFromGguf(*file);
+    const Result<Tokenizer> tokenizer = OpenTokenizer(model_.path());
     if (!tokenizer) return Forward(tokenizer);
     const Result<std::string> text = console.in.ReadAll(kMaxInputBytes);
     if (!text) return Forward(text);

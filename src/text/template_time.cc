@@ -2,7 +2,7 @@
 
 #include <array>
 #include <charconv>
-#include <cstdio>
+#include <optional>
 
 namespace baton {
 namespace {
@@ -68,94 +68,116 @@ std::string Padded(const Number& number, char flag) {
   return text;
 }
 
-std::string Convert(const CivilTime& t, char conversion, char flag) {
-  const auto two = [flag](int value) { return Padded(Number{value, 2}, flag); };
-  const auto name = [](std::string_view text) { return std::string(text); };
-  const std::string_view day = kDays[static_cast<std::size_t>(DayOfWeek(t))];
-  const std::string_view month = kMonths[static_cast<std::size_t>(t.month - 1)];
-  const int hour12 = t.hour % 12 == 0 ? 12 : t.hour % 12;
+// Formats that a conversion stands for.
+std::optional<std::string_view> Composite(char conversion) {
   switch (conversion) {
-    case 'a':
-      return name(day.substr(0, 3));
-    case 'A':
-      return name(day);
-    case 'b':
-    case 'h':
-      return name(month.substr(0, 3));
-    case 'B':
-      return name(month);
     case 'c':
-      return templates::FormatTime(t, "%a %b %e %H:%M:%S %Y");
-    case 'C':
-      return two(t.year / 100);
-    case 'd':
-      return two(t.day);
+      return "%a %b %e %H:%M:%S %Y";
     case 'D':
     case 'x':
-      return templates::FormatTime(t, "%m/%d/%y");
-    case 'e':
-      return Padded(Number{t.day, 2, ' '}, flag);
+      return "%m/%d/%y";
+    case 'F':
+      return "%Y-%m-%d";
+    case 'r':
+      return "%I:%M:%S %p";
+    case 'R':
+      return "%H:%M";
+    case 'T':
+    case 'X':
+      return "%H:%M:%S";
+    default:
+      return std::nullopt;
+  }
+}
+
+// Names, signs and what has no flags.
+std::optional<std::string> Word(const CivilTime& t, char conversion) {
+  const std::string_view day = kDays[static_cast<std::size_t>(DayOfWeek(t))];
+  const std::string_view month = kMonths[static_cast<std::size_t>(t.month - 1)];
+  switch (conversion) {
+    case 'a':
+      return std::string(day.substr(0, 3));
+    case 'A':
+      return std::string(day);
+    case 'b':
+    case 'h':
+      return std::string(month.substr(0, 3));
+    case 'B':
+      return std::string(month);
     case 'f':
       return "000000";
-    case 'F':
-      return templates::FormatTime(t, "%Y-%m-%d");
-    case 'g':
-      return two(IsoWeek(t).year % 100);
-    case 'G':
-      return std::to_string(IsoWeek(t).year);
-    case 'H':
-      return two(t.hour);
-    case 'I':
-      return two(hour12);
-    case 'j':
-      return Padded(Number{DayOfYear(t) + 1, 3}, flag);
-    case 'k':
-      return Padded(Number{t.hour, 2, ' '}, flag);
-    case 'l':
-      return Padded(Number{hour12, 2, ' '}, flag);
-    case 'm':
-      return two(t.month);
-    case 'M':
-      return two(t.minute);
     case 'n':
       return "\n";
     case 'p':
       return t.hour < 12 ? "AM" : "PM";
     case 'P':
       return t.hour < 12 ? "am" : "pm";
-    case 'r':
-      return templates::FormatTime(t, "%I:%M:%S %p");
-    case 'R':
-      return templates::FormatTime(t, "%H:%M");
-    case 'S':
-      return two(t.second);
     case 't':
       return "\t";
-    case 'T':
-    case 'X':
-      return templates::FormatTime(t, "%H:%M:%S");
-    case 'u':
-      return std::to_string(DayOfWeek(t) == 0 ? 7 : DayOfWeek(t));
-    case 'U':
-      return two((DayOfYear(t) + 7 - DayOfWeek(t)) / 7);
-    case 'V':
-      return two(IsoWeek(t).week);
-    case 'w':
-      return std::to_string(DayOfWeek(t));
-    case 'W':
-      return two((DayOfYear(t) + 7 - (DayOfWeek(t) + 6) % 7) / 7);
-    case 'y':
-      return two(t.year % 100);
-    case 'Y':
-      return std::to_string(t.year);
     case 'z':
     case 'Z':
-      return {};
+      return "";
     case '%':
       return "%";
     default:
-      return flag == 0 ? std::string{'%', conversion} : std::string{'%', flag, conversion};
+      return std::nullopt;
   }
+}
+
+std::optional<Number> NumberOf(const CivilTime& t, char conversion) {
+  const int hour12 = t.hour % 12 == 0 ? 12 : t.hour % 12;
+  switch (conversion) {
+    case 'C':
+      return Number{t.year / 100, 2};
+    case 'd':
+      return Number{t.day, 2};
+    case 'e':
+      return Number{t.day, 2, ' '};
+    case 'g':
+      return Number{IsoWeek(t).year % 100, 2};
+    case 'G':
+      return Number{IsoWeek(t).year, 1};
+    case 'H':
+      return Number{t.hour, 2};
+    case 'I':
+      return Number{hour12, 2};
+    case 'j':
+      return Number{DayOfYear(t) + 1, 3};
+    case 'k':
+      return Number{t.hour, 2, ' '};
+    case 'l':
+      return Number{hour12, 2, ' '};
+    case 'm':
+      return Number{t.month, 2};
+    case 'M':
+      return Number{t.minute, 2};
+    case 'S':
+      return Number{t.second, 2};
+    case 'u':
+      return Number{DayOfWeek(t) == 0 ? 7 : DayOfWeek(t), 1};
+    case 'U':
+      return Number{(DayOfYear(t) + 7 - DayOfWeek(t)) / 7, 2};
+    case 'V':
+      return Number{IsoWeek(t).week, 2};
+    case 'w':
+      return Number{DayOfWeek(t), 1};
+    case 'W':
+      return Number{(DayOfYear(t) + 7 - (DayOfWeek(t) + 6) % 7) / 7, 2};
+    case 'y':
+      return Number{t.year % 100, 2};
+    case 'Y':
+      return Number{t.year, 1};
+    default:
+      return std::nullopt;
+  }
+}
+
+// A conversion that is none stays as it is written.
+std::string Convert(const CivilTime& t, char conversion, char flag) {
+  if (const auto format = Composite(conversion)) return templates::FormatTime(t, *format);
+  if (auto word = Word(t, conversion)) return *std::move(word);
+  if (const auto number = NumberOf(t, conversion)) return Padded(*number, flag);
+  return flag == 0 ? std::string{'%', conversion} : std::string{'%', flag, conversion};
 }
 
 }  // namespace

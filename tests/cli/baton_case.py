@@ -41,10 +41,10 @@ class BatonCase(unittest.TestCase):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return str(path)
 
-    def baton(self, *arguments, stdin=b"", timeout=120):
+    def baton(self, *arguments, stdin=b"", timeout=120, preexec_fn=None):
         data = stdin if isinstance(stdin, bytes) else stdin.encode()
         return subprocess.run([BATON, *map(str, arguments)], input=data, capture_output=True,
-                              timeout=timeout, check=False)
+                              timeout=timeout, check=False, preexec_fn=preexec_fn)
 
     def ok(self, *arguments, stdin=b"", timeout=120):
         """Standard output of a call that succeeds."""
@@ -52,9 +52,9 @@ class BatonCase(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
         return done.stdout.decode()
 
-    def fails(self, *arguments, code=1, stdin=b"", timeout=60):
+    def fails(self, *arguments, code=1, stdin=b"", timeout=60, preexec_fn=None):
         """The one line on standard error of a call that fails in order: no answer, no trace."""
-        done = self.baton(*arguments, stdin=stdin, timeout=timeout)
+        done = self.baton(*arguments, stdin=stdin, timeout=timeout, preexec_fn=preexec_fn)
         error = done.stderr.decode()
         self.assertEqual(done.returncode, code, error)
         lines = error.splitlines()

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Full disks, closed pipes and closed descriptors: reported or quiet, as Unix tools do."""
+import fcntl
 import subprocess
 
 from baton_case import BATON, SMOL, BatonCase, cached, main
 from gguf_file import tiny_llama
+from process_state import SLOW, long_prefill, wait_until_stuck
 
+F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ since Python 3.10
 NO_SPACE = "cannot write to standard output: No space left on device"
 
 
@@ -59,14 +62,19 @@ class Streams(BatonCase):
                 self.assertEqual(error, b"")
 
     def test_a_reader_that_leaves_stops_the_generation(self):
-        # Thousands of tokens would take long; a few bytes are read.
-        process = subprocess.Popen([BATON, "run", self.model, "--raw", "-p", "x", "--ignore-eos"],
+        # The context has room for some 4,000 more bytes than the pipe: when the reader leaves, the
+        # answer waits in the middle.
+        process = subprocess.Popen([BATON, "run", self.model, "--raw", "-p", "x", "--ignore-eos",
+                                    "--ctx", "8192", "--threads", "1", "--logit-bias", "70=100"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
         self.assertEqual(len(process.stdout.read(1)), 1)
+        wait_until_stuck(process.pid)
         process.stdout.close()
-        self.assertEqual(process.stderr.read(), b"")
+        error = process.stderr.read()
         process.stderr.close()
         self.assertEqual(process.wait(timeout=30), 1)
+        self.assertRegex(error, rb"^(baton: note: the context of 8192 tokens is longer[^\n]*\n)$")
 
     def test_closed_descriptors(self):
         run = f"'{BATON}' run '{self.model}' --raw --ignore-eos -n 2 -p x"
@@ -80,13 +88,13 @@ class Streams(BatonCase):
         self.assertIn(b"cannot read standard input: Bad file descriptor", done.stderr)
 
     def test_no_progress_and_no_control_bytes_in_a_pipe(self):
-        text = "The quick brown fox jumps over the lazy dog. " * 12
-        done = self.baton("run", cached(SMOL), "-p", text, "-n", "1", "--isa", "portable",
-                          timeout=300)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for stream in (done.stdout, done.stderr):
-            self.assertNotIn(b"\x1b", stream)
-            self.assertNotIn(b"\r", stream)
+        def run(arguments):
+            done = self.baton(*arguments, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout + done.stderr
+        seen = long_prefill(run, ["run", cached(SMOL), "--raw", "-n", "1", *SLOW])
+        self.assertNotIn(b"\x1b", seen)
+        self.assertNotIn(b"\r", seen)
 
 
 if __name__ == "__main__":
