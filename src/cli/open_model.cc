@@ -32,12 +32,6 @@ Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
   progress.Clear();
   if (!model) return model;
   for (const std::string& warning : model->warnings) Note(warning, console);
-  const std::vector<std::string>& unused = model->model->unused_tensors();
-  if (!unused.empty()) {
-    Note(fmt::format("{} of the file's tensors are not used, the first is {}", unused.size(),
-                     unused.front()),
-         console);
-  }
   return model;
 }
 

@@ -9,8 +9,8 @@
 
 namespace baton {
 
-// LoadModel, drawing on the console's status line; then tells the warnings and the tensors that
-// nothing uses, as notes. Ctrl-C while it runs ends the program.
+// LoadModel, drawing on the console's status line; then tells the warnings, as notes. Ctrl-C while
+// it runs ends the program.
 // Errors: as LoadModel.
 Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console);
 

@@ -9,6 +9,7 @@ import subprocess
 
 from baton_case import BATON, SMOL, BatonCase, cached, main
 from gguf_file import tiny_llama
+from process_state import drop_root_rights, has_signal, wait_until
 
 TURN = re.compile(r"\[prompt (\d+) tokens, (\d+) cached; first token [\d.]+ s, prefill [\d.]+ "
                   r"tokens/s; (\d+) tokens, [\d.]+ tokens/s; ([^\]]+)\]")
@@ -35,6 +36,7 @@ class Chat(BatonCase):
     def saved(self, name):
         return json.loads((self.folder / name).read_text())["messages"]
 
+    # Case P-05.
     def test_each_turn_computes_only_what_is_new(self):
         _, errors = self.chat("one\ntwo\nthree\n", "-n", "20", "--ignore-eos")
         turns = self.turns(errors)
@@ -54,6 +56,7 @@ class Chat(BatonCase):
         self.assertEqual([m["content"] for m in messages if m["role"] == "user"], ["one", "two"])
         self.assertEqual(messages[0]["content"], "Be brief.")
 
+    # Case P-05.
     def test_an_answer_does_not_depend_on_the_cache(self):
         model = cached(SMOL)
         first, second = "Name a colour.", "Name another one."
@@ -121,15 +124,84 @@ class Chat(BatonCase):
         self.assertEqual([n for n in os.listdir(self.folder) if n.startswith("keep.json")],
                          ["keep.json"])
 
+    # Cases P-01 and P-05.
+    def test_threads_chunk_isa_and_context_change_nothing(self):
+        typed = "The quick brown fox\njumps over\nthe lazy dog\n"
+        fixed = ["-n", "30", "--ignore-eos", "--temp", "1"]
+        expected, errors = self.chat(typed, *fixed)
+        counts = self.turns(errors)
+        self.assertEqual(len(counts), 3)
+        other, _ = self.chat(typed, *fixed, "--seed", "1")
+        self.assertNotEqual(other, expected)
+        for variant in [["--threads", "1"], ["--threads", "3"], ["--chunk", "1"],
+                        ["--chunk", "7"], ["--isa", "portable"], ["--ctx", "1000"]]:
+            output, errors = self.chat(typed, *fixed, *variant)
+            self.assertEqual(output, expected, variant)
+            self.assertEqual(self.turns(errors), counts, variant)
+
+    def test_a_loaded_conversation_keeps_the_own_system_message(self):
+        user = {"role": "user", "content": "one"}
+        other = {"role": "system", "content": "Be long."}
+        for loaded, wanted in [([user], "Be brief."), ([other, user], "Be long.")]:
+            start = self.file("start.json", json.dumps({"messages": loaded}))
+            path = self.folder / "system.json"
+            _, errors = self.chat(f"/load {start}\n/save {path}\n", "--system", "Be brief.")
+            self.assertIn(f"Loaded {len(loaded)} messages.", errors)
+            self.assertEqual(self.saved("system.json"),
+                             [{"role": "system", "content": wanted}, user])
+
+    def test_files_closed_to_reading_or_writing(self):
+        secret = self.file("secret.txt", "text")
+        os.chmod(secret, 0)
+        line = self.fails("chat", self.model, "-f", secret, preexec_fn=drop_root_rights)
+        self.assertIn(f"cannot open '{secret}': Permission denied", line)
+        fixed = self.file("fixed.json", "the old file")
+        os.chmod(fixed, 0o444)
+        closed = self.folder / "closed"
+        closed.mkdir(mode=0o555)
+        typed = f"/load {secret}\n/save {fixed}\n/save {closed}/new.json\n/exit\n"
+        _, errors = self.chat(typed, preexec_fn=drop_root_rights)
+        self.assertEqual(errors.splitlines(), [
+            f"baton chat: cannot open '{secret}': Permission denied",
+            f"baton chat: cannot write '{fixed}': Permission denied",
+            f"baton chat: cannot write '{closed}/new.json': Permission denied"])
+        with open(fixed, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "the old file")
+        self.assertEqual(os.listdir(closed), [])
+
+    def test_ctrl_c_while_saving_leaves_no_temporary_file(self):
+        # So long that writing it takes longer than to press Ctrl-C twice.
+        text = "x" * 40_000_000
+        start = self.file("start.json",
+                          json.dumps({"messages": [{"role": "user", "content": text}]}))
+        folder = self.folder / "saving"
+        folder.mkdir()
+        process = subprocess.Popen([BATON, "chat", self.model], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(f"/load {start}\n/save {folder}/target\n".encode())
+        process.stdin.flush()
+        wait_until(lambda: os.listdir(folder), "the file is begun")
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: not has_signal(process.pid, "ShdPnd"), "the signal is taken")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(os.listdir(folder), ["target"])
+        saved = json.loads((folder / "target").read_text())["messages"]
+        self.assertEqual(saved, [{"role": "user", "content": text}])
+
+    # Case P-06: the second message is longer than the context.
     def test_bad_messages_do_not_end_the_chat(self):
         done = self.baton("chat", self.model, "-n", "2", "--ignore-eos",
                           stdin=b"caf\xe9\n" + b"a" * 3000 + b"\nfine\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         errors = done.stderr.decode()
+        # The chat goes on after each.
         self.assertIn("is not UTF-8: byte 0xE9 at offset 3", errors)
         self.assertRegex(errors, r"\b3\d{3}\b.*\b2000\b")
         self.assertEqual(len(self.turns(errors)), 1)
 
+    # Case P-05.
     def test_a_real_model_computes_only_what_is_new(self):
         _, errors = self.chat("My name is Ada. Please greet me.\nWhat is my name?\n", "-n", "40",
                               model=cached(SMOL), timeout=300)

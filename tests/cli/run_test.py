@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """baton run: the prompt, the answer, its end, and the figures."""
 import json
+import os
 import re
 
 from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
 from gguf_file import tiny_llama
+from process_state import drop_root_rights
 
 FIGURES = re.compile(r"\nprompt   ([\d,]+) tokens, of which ([\d,]+) cached\n"
                      r"prefill  ([\d.]+) tokens/s, first token after ([\d.]+) s\n"
@@ -32,6 +34,7 @@ class TinyModel(BatonCase):
     def ids(self, answer):
         return [token["id"] for token in answer["tokens"]]
 
+    # Case P-06.
     def test_prompt_length_against_the_context(self):
         for length, room in [(62, 2), (63, 1)]:
             answer = self.raw("a" * length, "--ctx", "64", "-n", "1000")
@@ -50,6 +53,7 @@ class TinyModel(BatonCase):
         self.assertIn("memory", line)
         self.assertRegex(line, r"\d+.*\d+")
 
+    # Case S-06.
     def test_small_limits(self):
         for limit in (0, 1, 2, 3):
             answer = self.raw("x", "-n", limit)
@@ -57,6 +61,7 @@ class TinyModel(BatonCase):
             self.assertEqual(answer["stop_reason"], "length")
             self.assertEqual(answer["figures"]["generated_tokens"], limit)
 
+    # Cases S-06 and T-02.
     def test_a_character_cut_by_the_limit_gives_valid_text(self):
         # Byte F0 starts a character of four bytes that never comes.
         byte_f0 = 3 + 0xF0
@@ -75,6 +80,7 @@ class TinyModel(BatonCase):
         other = self.raw("abc", "-n", "40", "--temp", "1", "--seed", "1")
         self.assertNotEqual(self.ids(first), self.ids(other))
 
+    # Case P-01.
     def test_threads_chunk_isa_and_context_change_nothing(self):
         expected = self.raw("The quick brown fox", "-n", "30", "--temp", "1", "--logprobs", "3")
         variants = [["--threads", "1"], ["--threads", "3"], ["--chunk", "1"], ["--chunk", "7"],
@@ -84,6 +90,7 @@ class TinyModel(BatonCase):
                               *variant)
             self.assertEqual(answer["tokens"], expected["tokens"], variant)
 
+    # Case S-05.
     def test_stop_strings_are_never_printed(self):
         smol = cached(SMOL)
         base = ["--raw", "-p", "Once upon a time", "--temp", "0", "-n", "24", "--ignore-eos"]
@@ -101,6 +108,7 @@ class TinyModel(BatonCase):
         unfinished = self.answer(*base, "--stop", whole[-3:] + "\x01", model=smol)
         self.assertEqual(unfinished["text"], whole)
 
+    # Case S-04.
     def test_logit_bias_bans_and_forces(self):
         best = self.ids(self.raw("x", "-n", "1", "--temp", "0"))[0]
         banned = self.raw("x", "-n", "1", "--temp", "0", "--logit-bias", f"{best}=-100")
@@ -110,6 +118,7 @@ class TinyModel(BatonCase):
         line = self.fails("run", self.model, "-p", "x", "--logit-bias", "259=1")
         self.assertIn("259", line)
 
+    # Case S-07.
     def test_logprobs(self):
         for temperature in ("0", "0.7", "2"):
             answer = self.raw("abc", "-n", "4", "--temp", temperature, "--logprobs", "5")
@@ -122,6 +131,7 @@ class TinyModel(BatonCase):
         self.assertNotIn("logprob", self.raw("abc", "-n", "1")["tokens"][0])
         self.assertEqual(self.raw("abc", "-n", "1", "--logprobs", "0")["tokens"][0]["top"], [])
 
+    # Case S-01.
     def test_extreme_temperatures(self):
         greedy = self.ids(self.raw("abc", "-n", "10", "--temp", "0"))
         for temperature in ("1e-4", "1e-12", "1e-38"):
@@ -152,6 +162,7 @@ class TinyModel(BatonCase):
         self.assertEqual(text("-p", "hi", "--chat-template", "chatml"),
                          "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
 
+    # Case C-01.
     def test_templates_that_refuse_speak(self):
         template = self.file("no.jinja", "{{ raise_exception('System role not supported') }}")
         line = self.fails("run", self.model, "-p", "x", "--chat-template", template)
@@ -169,6 +180,7 @@ class TinyModel(BatonCase):
         self.ok("run", path, "-p", "x", "-n", "1", "--chat-template", "chatml", "--ctx", "200")
         self.ok("run", path, "-p", "x", "-n", "1", "--raw")
 
+    # Case S-06: the empty prompt.
     def test_bad_prompts(self):
         latin = self.file("latin1.txt", b"caf\xe9 au lait")
         self.assertIn("is not UTF-8: byte 0xE9 at offset 3",
@@ -180,6 +192,7 @@ class TinyModel(BatonCase):
         self.assertIn("No such file", self.fails("run", self.model, "-f", "/no/such/file"))
         self.assertIn("Is a directory", self.fails("run", self.model, "-f", "/"))
 
+    # Case L-06.
     def test_a_missing_output_head_is_the_embedding(self):
         file = tiny_llama(context=256, output=False)
         tied = self.file("tied.gguf", file.bytes())
@@ -189,6 +202,31 @@ class TinyModel(BatonCase):
                    for path in (tied, untied)]
         self.assertEqual(answers[0]["tokens"], answers[1]["tokens"])
 
+    def test_files_closed_to_reading(self):
+        secret = self.file("secret.txt", "text")
+        os.chmod(secret, 0)
+        for arguments in (["-f", secret], ["-p", "x", "--chat-template", secret]):
+            line = self.fails("run", self.model, *arguments, preexec_fn=drop_root_rights)
+            self.assertIn(f"cannot open '{secret}': Permission denied", line)
+
+    def test_all_warnings_are_noted(self):
+        file = tiny_llama(context=256)
+        file.tensor("blk.0.mystery.weight", [32], bytes(128))
+        path = self.file("noted.gguf", file.bytes())
+        for arguments in (["run", path, "--raw", "-p", "x", "-n", "1", "--quiet"],
+                          ["chat", path], ["eval", "logits", path, "--ids", "-"]):
+            done = self.baton(*arguments, "--ctx", "257",
+                              stdin="1" if arguments[0] == "eval" else "")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            notes = done.stderr.decode().splitlines()
+            self.assertEqual(len(notes), 2, notes)
+            self.assertRegex(notes[0], r"^baton: note: .*\b257\b.*\b256\b")
+            self.assertRegex(notes[1], r"^baton: note: .*blk\.0\.mystery\.weight")
+            done = self.baton(*arguments, "--ctx", "256",
+                              stdin="1" if arguments[0] == "eval" else "")
+            self.assertEqual(done.stderr.count(b"baton: note: "), 1)
+
+    # Case L-06.
     def test_unused_tensors_are_reported(self):
         file = tiny_llama(context=256)
         file.tensor("blk.0.mystery.weight", [32], bytes(128))

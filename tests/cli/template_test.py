@@ -32,6 +32,7 @@ class Template(BatonCase):
         self.assertEqual(self.ok("template", path, "--messages", "-", stdin=HI),
                          "<|im_start|><|im_end|>")
 
+    # Case C-01.
     def test_refusals(self):
         def refused(template, *arguments, stdin=HI):
             path = self.file("bad.jinja", template)

@@ -19,6 +19,7 @@ class TextCommands(BatonCase):
                 text = self.ok("tokenize", path, *flags, stdin=golden["prompt"])
                 self.assertEqual([int(word) for word in text.split()], golden["tokens"], file)
 
+    # Cases T-02 and T-05.
     def test_there_and_back(self):
         text = "A🦉 é 漢字 👩‍👩‍👧 end\n\n  <|im_end|> two  spaces\t"
         for model in (SMOL, GEMMA):
@@ -30,6 +31,7 @@ class TextCommands(BatonCase):
             self.assertEqual(as_json["count"], len(as_json["ids"]))
             self.assertEqual(self.ok("detokenize", path, stdin=json.dumps(as_json["ids"])), text)
 
+    # Case T-01.
     def test_special_tokens_and_bos(self):
         smol, gemma = cached(SMOL), cached(GEMMA)
         self.assertEqual(self.ok("tokenize", smol, stdin="<|im_end|>"), "2\n")
@@ -56,6 +58,7 @@ class TextCommands(BatonCase):
         ids = self.ok("tokenize", path, stdin="Hello, world")
         self.assertEqual(self.ok("detokenize", path, stdin=ids), "Hello, world")
 
+    # Case T-06.
     def test_a_megabyte_is_quick(self):
         smol = cached(SMOL)
         for text in ("a" * 1_000_000, "The quick brown fox. " * 47_000):
