@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "engine/sequence_runner.h"
 #include "sample/stop_matcher.h"
@@ -61,7 +62,7 @@ class Generation : private StepProgress {
   Result<SampledToken> ComputeNext() {
     const Request& ledger = parts_.runner.ledger();
     const bool is_prefill = ledger.num_generated() == 0;
-    Result<SampledToken> sampled = Fail(ErrorCode::kInternal, "no logits were computed");
+    std::optional<Result<SampledToken>> sampled;
     const auto sample = [&](const RowLogits& row) {
       sampled = parts_.sampler.Sample(row.logits, parts_.request.sampling,
                                       {.tokens = ledger.known, .num_prompt = ledger.num_prompt});
@@ -78,7 +79,8 @@ class Generation : private StepProgress {
     }
     last_token_ns_ = clock_.NowNs();
     if (is_prefill) first_token_ns_ = last_token_ns_;
-    return sampled;
+    CHECK(sampled.has_value());
+    return *std::move(sampled);
   }
 
   // A layer of a chunk counts as its share of the chunk's tokens.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/available_memory.h"
 #include "engine/memory_needs.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "format/gguf.h"
@@ -56,18 +57,19 @@ Result<int64_t> ChooseContext(const ModelSpec& spec, const LoadOptions& options,
 
 Result<> CheckFits(const GgufFile& file, const ModelSpec& spec, const LoadOptions& options,
                    int64_t context) {
-  Result<MemoryNeeds> needs =
-      EstimateMemory(file, spec,
-                     {.context_tokens = context,
-                      .step = {.max_sequences = 1,
-                               .max_rows = std::min(options.chunk_tokens, context),
-                               .max_context = context,
-                               .precision = options.precision},
-                      .num_threads = options.num_threads});
+  Result<MemoryNeeds> needs = EstimateMemory(file, spec, QuestionOf(options, context));
   if (!needs) return Forward(needs);
-  const std::optional<uint64_t> available = AvailableMemory();
+  const std::optional<uint64_t> available = AvailableMemory({});
   if (!available.has_value()) return {};
   return CheckMemory(*needs, *available, context);
+}
+
+void WarnOfUnusedTensors(const Model& model, std::vector<std::string>& warnings) {
+  const std::vector<std::string>& unused = model.unused_tensors();
+  if (unused.empty()) return;
+  std::string more;
+  if (unused.size() > 1) more = fmt::format(" and {} more", unused.size() - 1);
+  warnings.push_back(fmt::format("nothing reads tensor {}{} of the file", unused.front(), more));
 }
 
 }  // namespace
@@ -101,6 +103,7 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   Result<Model> model = Model::Load(*file, *loaded.pool, progress);
   if (!model) return Forward(model);
   loaded.model = std::make_unique<Model>(*std::move(model));
+  WarnOfUnusedTensors(*loaded.model, loaded.warnings);
   return loaded;
 }
 

@@ -25,12 +25,12 @@ struct LoadOptions {
   Isa isa = Isa::kPortable;
   int num_threads = 1;
   // Context in tokens; nothing means: what the model was trained for.
-  std::optional<int64_t> context_tokens;
+  std::optional<int64_t> context_tokens = std::nullopt;
   // Prompt tokens of one step: the size of the workspace.
   int64_t chunk_tokens = 512;
   // Name of a built-in chat template, or the text of one, instead of the file's.
-  std::optional<std::string> chat_template_name;
-  std::optional<std::string> chat_template_text;
+  std::optional<std::string> chat_template_name = std::nullopt;
+  std::optional<std::string> chat_template_text = std::nullopt;
 };
 
 // Called while loading with what is done so far. Units: bytes of the source tensors.

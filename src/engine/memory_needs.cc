@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <string>
 
 #include "kernels/pack.h"
 #include "model/weight_plan.h"
+#include "sample/sampler.h"
 
 namespace baton {
 namespace {
@@ -22,50 +21,20 @@ uint64_t PackedBytes(const GgufTensor& tensor, const WeightUse& use) {
   return num_panels * static_cast<uint64_t>(PanelBytes(*type, use.num_columns));
 }
 
-// The number in a file that holds nothing else ("max" and the like count as no number).
-std::optional<uint64_t> NumberIn(const char* path) {
-  std::ifstream file(path);
-  uint64_t value = 0;
-  if (!(file >> value)) return std::nullopt;
-  return value;
-}
-
-// What is left of a cgroup's limit, in version 2 or 1 of the interface.
-std::optional<uint64_t> CgroupHeadroom() {
-  struct Files {
-    const char* limit;
-    const char* used;
-  };
-  const Files versions[] = {
-      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-       "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-  };
-  for (const Files& files : versions) {
-    const std::optional<uint64_t> limit = NumberIn(files.limit);
-    const std::optional<uint64_t> used = NumberIn(files.used);
-    if (limit.has_value() && used.has_value()) return *limit > *used ? *limit - *used : 0;
-  }
-  return std::nullopt;
-}
-
-std::optional<uint64_t> SystemAvailable() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  uint64_t kilobytes = 0;
-  std::string unit;
-  while (file >> key >> kilobytes) {
-    if (key == "MemAvailable:") return kilobytes * 1024;
-    std::getline(file, unit);
-  }
-  return std::nullopt;
-}
-
 std::string Megabytes(uint64_t bytes) {
   return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
 }
 
 }  // namespace
+
+MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens) {
+  return {.context_tokens = context_tokens,
+          .step = {.max_sequences = 1,
+                   .max_rows = std::min(options.chunk_tokens, context_tokens),
+                   .max_context = context_tokens,
+                   .precision = options.precision},
+          .num_threads = options.num_threads};
+}
 
 Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
                                    const MemoryQuestion& question) {
@@ -79,15 +48,9 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
   needs.kv_block_bytes = layout->block_bytes();
   needs.kv_bytes =
       static_cast<uint64_t>(NumBlocksFor(question.context_tokens)) * needs.kv_block_bytes;
-  needs.workspace_bytes = StepForward::BufferBytes(spec, question.step, question.num_threads);
+  needs.workspace_bytes = StepForward::BufferBytes(spec, question.step, question.num_threads) +
+                          Sampler::BufferBytes(spec.vocab_size);
   return needs;
-}
-
-std::optional<uint64_t> AvailableMemory() {
-  const std::optional<uint64_t> system = SystemAvailable();
-  const std::optional<uint64_t> cgroup = CgroupHeadroom();
-  if (!system.has_value()) return cgroup;
-  return cgroup.has_value() ? std::min(*system, *cgroup) : *system;
 }
 
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {

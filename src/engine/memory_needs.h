@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "base/result.h"
+#include "engine/loaded_model.h"
 #include "format/gguf.h"
 #include "forward/step_forward.h"
 #include "model/model_spec.h"
@@ -16,7 +16,7 @@ struct MemoryNeeds {
   uint64_t weight_bytes = 0;     // repacked
   uint64_t kv_bytes = 0;         // of one sequence as long as the context
   uint64_t kv_block_bytes = 0;   // of 64 tokens
-  uint64_t workspace_bytes = 0;  // of a step
+  uint64_t workspace_bytes = 0;  // of a step and of the sampler
 
   uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes; }
 };
@@ -27,13 +27,12 @@ struct MemoryQuestion {
   int num_threads = 1;
 };
 
+// What LoadModel and a Generator with these options will ask for, with a context of so many tokens.
+MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens);
+
 // Tensors that the file lacks count as nothing. Errors: invalid (sizes that no cache can have).
 Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
                                    const MemoryQuestion& question);
-
-// Memory that this process can still take: what the system calls available, within the cgroup's
-// limit. Nothing if neither can be read. Units: bytes.
-std::optional<uint64_t> AvailableMemory();
 
 // Whether the needs fit. Errors: exhausted, with all numbers and the largest context that fits.
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens);

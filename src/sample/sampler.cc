@@ -41,6 +41,12 @@ Sampler::Sampler(int64_t vocab_size)
   weights_.reserve(vocab_size);
 }
 
+uint64_t Sampler::BufferBytes(int64_t vocab_size) {
+  constexpr uint64_t kBytesPerToken =
+      sizeof(int32_t) + sizeof(double) + sizeof(Candidate) + sizeof(double);
+  return static_cast<uint64_t>(vocab_size) * kBytesPerToken + kScanBlock * sizeof(double);
+}
+
 Result<SampledToken> Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
                                      const TokenHistory& history) {
   SampledToken token;

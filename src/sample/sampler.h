@@ -57,6 +57,9 @@ class Sampler {
 
   int64_t vocab_size() const { return vocab_size_; }
 
+  // Memory that a sampler takes when made, for estimates; lists of a few hundred come on top.
+  static uint64_t BufferBytes(int64_t vocab_size);
+
   // Chooses the token that follows the history; its position is the history's length.
   // Shapes: logits: [vocab_size] f32.
   // Requires: params are valid (sampling_params.h).

@@ -1,0 +1,114 @@
+#include "engine/memory_needs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "engine/test_tiny_file.h"
+#include "kv/block_pool.h"
+#include "model/arch/architecture.h"
+#include "sample/sampler.h"
+
+namespace baton {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Opened {
+  explicit Opened(const TinyModel& tiny)
+      : image(MakeTinyModel(tiny)),
+        file(*GgufFile::Parse(image, "tiny")),
+        spec(*ReadModelSpec(file)) {}
+  std::vector<std::byte> image;
+  GgufFile file;
+  ModelSpec spec;
+};
+
+MemoryNeeds NeedsOf(const Opened& opened, int64_t context) {
+  const Result<MemoryNeeds> needs =
+      EstimateMemory(opened.file, opened.spec, QuestionOf(LoadOptions(), context));
+  EXPECT_TRUE(needs.has_value());
+  return *needs;
+}
+
+TEST(MemoryNeeds, WeightsAreWhatTheLoaderAllocates) {
+  const std::unique_ptr<ThreadPool> pool = *ThreadPool::Make(1);
+  for (const DType type : {DType::kF32, DType::kF16, DType::kQ4_1, DType::kQ8_0, DType::kQ6_K}) {
+    for (const bool has_output : {false, true}) {
+      const Opened opened({.type = type,
+                           .hidden = 256,
+                           .feed_forward = 256,
+                           .head_dim = 64,
+                           .vocabulary = 321,  // no whole number of panels
+                           .has_output = has_output});
+      const Result<Model> model = Model::Load(opened.file, *pool, nullptr);
+      ASSERT_TRUE(model.has_value()) << model.error().message;
+      EXPECT_EQ(NeedsOf(opened, 64).weight_bytes, model->weight_bytes()) << DTypeName(type);
+    }
+  }
+}
+
+TEST(MemoryNeeds, TheCacheIsWholeBlocks) {
+  const Opened opened({});
+  // Two layers of two KV heads of 16: K and V in binary16 and their binary32 means.
+  const uint64_t record = 2 * 64 * 16 * 2 + 2 * 16 * 4;
+  const MemoryNeeds needs = NeedsOf(opened, 65);
+  EXPECT_EQ(needs.kv_block_bytes, 4 * record);
+  EXPECT_EQ(needs.kv_bytes, 2 * 4 * record);
+  EXPECT_EQ(NeedsOf(opened, 64).kv_bytes, 4 * record);
+  EXPECT_EQ(needs.total(), needs.weight_bytes + needs.kv_bytes + needs.workspace_bytes);
+}
+
+TEST(MemoryNeeds, TheWorkspaceIsThatOfTheStepAndTheSampler) {
+  const Opened opened({});
+  const MemoryQuestion question = QuestionOf(LoadOptions(), 300);
+  EXPECT_EQ(question.step.max_rows, 300);  // no larger than the context
+  EXPECT_EQ(question.step.max_context, 300);
+  EXPECT_EQ(QuestionOf(LoadOptions(), 4096).step.max_rows, 512);
+  const MemoryNeeds needs = *EstimateMemory(opened.file, opened.spec, question);
+  EXPECT_EQ(needs.workspace_bytes, StepForward::BufferBytes(opened.spec, question.step, 1) +
+                                       Sampler::BufferBytes(opened.spec.vocab_size));
+  MemoryQuestion more = question;
+  more.num_threads = 8;
+  EXPECT_GT(EstimateMemory(opened.file, opened.spec, more)->workspace_bytes, needs.workspace_bytes);
+}
+
+// A gigabyte of weights, 4 MB a block, 100 MB of workspace.
+constexpr MemoryNeeds kNeeds = {.weight_bytes = 1000000000,
+                                .kv_bytes = 400000000,
+                                .kv_block_bytes = 4000000,
+                                .workspace_bytes = 100000000};
+constexpr int64_t kContext = 6400;
+
+TEST(CheckMemory, FitsToTheByte) {
+  EXPECT_TRUE(CheckMemory(kNeeds, 1500000000, kContext).has_value());
+  EXPECT_FALSE(CheckMemory(kNeeds, 1499999999, kContext).has_value());
+}
+
+TEST(CheckMemory, NamesAllNumbersAndAContextThatFits) {
+  const Result<> checked = CheckMemory(kNeeds, 1210000000, kContext);
+  ASSERT_FALSE(checked.has_value());
+  EXPECT_EQ(checked.error().code, ErrorCode::kExhausted);
+  // 110 MB are left for the cache: 27 blocks of 64 tokens.
+  EXPECT_THAT(checked.error().message,
+              AllOf(HasSubstr("1000 MB"), HasSubstr("400 MB"), HasSubstr("6400 tokens"),
+                    HasSubstr("100 MB"), HasSubstr("1500 MB"), HasSubstr("1210 MB"),
+                    HasSubstr("--ctx 1728 would fit")));
+}
+
+TEST(CheckMemory, AdvisesASmallerModelWhereNoContextFits) {
+  for (const uint64_t available : {uint64_t{0}, uint64_t{500000000}, uint64_t{1103999999}}) {
+    const Result<> checked = CheckMemory(kNeeds, available, kContext);
+    ASSERT_FALSE(checked.has_value());
+    EXPECT_THAT(checked.error().message,
+                AllOf(HasSubstr("take a smaller model"), Not(HasSubstr("--ctx"))));
+  }
+  EXPECT_THAT(CheckMemory(kNeeds, 1104000000, kContext).error().message, HasSubstr("--ctx 64 "));
+}
+
+}  // namespace
+}  // namespace baton
