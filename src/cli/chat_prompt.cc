@@ -26,7 +26,8 @@ Result<std::string> RenderChat(const LoadedModel& model,
   std::vector<ChatMessage> chat;
   chat.reserve(messages.size());
   for (const ConversationMessage& message : messages) {
-    chat.push_back({.role = message.role, .content = message.content});
+    chat.push_back(
+        {.role = message.role, .content = model.tokenizer->GuardContent(message.content)});
   }
   ChatTemplateInputs inputs;
   inputs.messages = MessagesValue(chat);

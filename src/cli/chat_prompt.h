@@ -11,7 +11,9 @@
 
 namespace baton {
 
-// The messages in the words of the model's chat template, ready for an answer.
+// The messages in the words of the model's chat template, ready for an answer. The contents are
+// guarded (Tokenizer::GuardContent), so that what they spell stays text; Conversation::Encode takes
+// the guards away again.
 // Errors: invalid (the model has no template, or the template refuses the messages, in its words).
 Result<std::string> RenderChat(const LoadedModel& model,
                                const std::vector<ConversationMessage>& messages);

@@ -21,7 +21,7 @@ Result<std::vector<TokenId>> Conversation::Encode(const std::string& rendered,
   if (!rendered_.empty() && rendered.starts_with(rendered_)) {
     const Result<std::vector<TokenId>> rest =
         tokenizer.Encode(std::string_view(rendered).substr(rendered_.size()),
-                         {.add_special = false, .parse_special = true});
+                         {.add_special = false, .parse_special = true, .drop_guards = true});
     // Only a special token is sure to be a border between tokens.
     if (rest && !rest->empty() && tokenizer.IsControl(rest->front())) {
       rendered_ = rendered;
@@ -30,7 +30,7 @@ Result<std::vector<TokenId>> Conversation::Encode(const std::string& rendered,
     }
   }
   Result<std::vector<TokenId>> ids =
-      tokenizer.Encode(rendered, {.add_special = true, .parse_special = true});
+      tokenizer.Encode(rendered, {.add_special = true, .parse_special = true, .drop_guards = true});
   if (!ids) return ids;
   // An end token that the vocabulary adds would close the conversation before the answer.
   if (tokenizer.adds_eos() && !ids->empty() && ids->back() == tokenizer.eos()) ids->pop_back();
@@ -45,7 +45,7 @@ void Conversation::AddAnswer(const std::string& text, const std::vector<TokenId>
       tokenizer.Decode(ids, {.skip_special = true, .starts_text = false});
   std::string content = ReplaceInvalidUtf8(text);
   if (spelled && *spelled == text) {
-    rendered_ += content;
+    rendered_ += tokenizer.GuardContent(content);
     ids_.insert(ids_.end(), ids.begin(), ids.end());
   } else {
     // Cut at a stop string.

@@ -32,9 +32,9 @@ class Conversation {
 
   void AddUser(std::string text);
 
-  // The prompt's ids. `rendered` is what the chat template makes of messages(), ready for an
-  // answer; what it has in common with the last turn keeps its ids.
-  // Errors: as Tokenizer::Encode.
+  // The prompt's ids. `rendered` is what the chat template makes of messages(), their contents
+  // guarded (Tokenizer::GuardContent), ready for an answer; what it has in common with the last
+  // turn keeps its ids. Errors: as Tokenizer::Encode.
   Result<std::vector<TokenId>> Encode(const std::string& rendered, const Tokenizer& tokenizer);
 
   // Adds the answer to the prompt that Encode returned last. `ids` spell `text`, special tokens

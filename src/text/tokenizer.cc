@@ -10,6 +10,7 @@
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/bpe_alphabet.h"
+#include "text/content_guard.h"
 #include "text/pretokenizer.h"
 #include "text/spm.h"
 #include "text/unicode.h"
@@ -39,8 +40,49 @@ constexpr std::array<std::string_view, 16> kEndTokenNames = {
     "<EOT>",                                               // Code Llama
 };
 
+// What families call the tokens inside a conversation's frame, beyond those above and "<|...|>".
+constexpr std::array<std::string_view, 8> kTurnTokenNames = {
+    "<start_of_turn>",   "[INST]",         "[/INST]",      "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
+    "[AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[TOOL_CALLS]",
+};
+
 PieceType TypeOf(const VocabularyData& data, size_t id) {
   return data.types.empty() ? PieceType::kNormal : data.types[id];
+}
+
+// Whether a user-defined token of this name is part of a conversation's frame.
+bool MarksTurns(std::string_view name) {
+  const auto among = [name](const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool in_bars = (name.starts_with("<|") && name.ends_with("|>")) ||
+                       (name.starts_with("<\xEF\xBD\x9C") && name.ends_with("\xEF\xBD\x9C>"));
+  return in_bars || among(kEndTokenNames) || among(kTurnTokenNames);
+}
+
+bool NeedsGuard(const VocabularyData& data, size_t id) {
+  const PieceType type = TypeOf(data, id);
+  if (type == PieceType::kUserDefined) return MarksTurns(data.tokens[id]);
+  return type == PieceType::kControl || type == PieceType::kUnknown;
+}
+
+std::vector<std::string> GuardedNames(const VocabularyData& data) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < data.tokens.size(); ++i) {
+    if (NeedsGuard(data, i)) names.push_back(data.tokens[i]);
+  }
+  return names;
+}
+
+// The user-defined tokens that mark turns, where the pieces are matched by SentencePieceBpe.
+AddedTokens SentencePieceTurnTokens(const VocabularyData& data) {
+  std::vector<AddedToken> tokens;
+  for (size_t i = 0; i < data.tokens.size(); ++i) {
+    const bool user_defined = TypeOf(data, i) == PieceType::kUserDefined;
+    if (data.kind != VocabularyKind::kSentencePiece || !user_defined) continue;
+    if (MarksTurns(data.tokens[i])) tokens.push_back({data.tokens[i], static_cast<TokenId>(i)});
+  }
+  return AddedTokens(std::move(tokens));
 }
 
 // The bytes a token spells when it is decoded.
@@ -121,6 +163,8 @@ struct Tokenizer::Parts {
   std::vector<PieceType> types;  // by id
   std::vector<StripRule> strip_rules;
   std::vector<TokenId> end_tokens;
+  ContentGuard guard;
+  AddedTokens turn_tokens;      // SentencePieceTurnTokens
   AddedTokens ordinary_tokens;  // matched in every text; SentencePieceBpe has its own
   AddedTokens special_tokens;   // matched with parse_special: ordinary ones and control tokens
   std::optional<PreTokenizer> pre_tokenizer;       // byte-level
@@ -137,7 +181,9 @@ Tokenizer::Parts::Parts(const VocabularyData& data)
       add_space_prefix(data.kind == VocabularyKind::kSentencePiece && data.add_space_prefix),
       remove_extra_whitespaces(data.remove_extra_whitespaces),
       strip_rules(data.strip_rules),
-      end_tokens(FindEndTokens(data)) {
+      end_tokens(FindEndTokens(data)),
+      guard(GuardedNames(data)),
+      turn_tokens(SentencePieceTurnTokens(data)) {
   std::vector<AddedToken> ordinary;
   std::vector<AddedToken> special;
   for (size_t i = 0; i < data.tokens.size(); ++i) {
@@ -194,6 +240,7 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
     if (strip_next) between = StripLeft(between);
     if (strip_end) between = StripRight(between);
     const bool at_start = ids.empty() || (ids.size() == 1 && ids[0] == parts_->bos);
+    if (options.drop_guards) return EncodeGuarded(between, at_start, ids);
     return EncodeOrdinary(between, at_start, ids);
   };
   size_t position = 0;
@@ -215,6 +262,31 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
     ids.push_back(parts_->eos);
   }
   return ids;
+}
+
+std::string Tokenizer::GuardContent(std::string_view content) const {
+  return parts_->guard.Guard(content);
+}
+
+// Without guards, a user-defined piece that they broke would be whole again; SentencePieceBpe looks
+// for these by itself. So the text is cut inside such pieces.
+Result<void> Tokenizer::EncodeGuarded(std::string_view text, bool at_start,
+                                      std::vector<TokenId>& out) const {
+  const UnguardedText unguarded = RemoveGuards(text);
+  const std::string_view whole = unguarded.text;
+  size_t begin = 0;
+  size_t from = 0;
+  while (const auto match = parts_->turn_tokens.FindNext(whole, from)) {
+    from = match->begin + 1;
+    const auto guard = std::upper_bound(unguarded.guards.begin(), unguarded.guards.end(),
+                                        std::max(match->begin, begin));
+    if (guard == unguarded.guards.end()) break;
+    if (*guard >= match->end) continue;
+    const std::string_view part = whole.substr(begin, *guard - begin);
+    if (auto ok = EncodeOrdinary(part, at_start && begin == 0, out); !ok) return ok;
+    begin = *guard;
+  }
+  return EncodeOrdinary(whole.substr(begin), at_start && begin == 0, out);
 }
 
 Result<void> Tokenizer::EncodeOrdinary(std::string_view text, bool at_start,

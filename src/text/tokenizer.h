@@ -35,6 +35,7 @@ inline constexpr size_t kMaxTextBytes = 32 << 20;
 struct EncodeOptions {
   bool add_special = false;    // BOS and EOS, where the vocabulary asks for them
   bool parse_special = false;  // the names of control tokens in the text mean the tokens
+  bool drop_guards = false;    // guards of GuardContent go, once the special tokens are found
 };
 
 struct DecodeOptions {
@@ -60,6 +61,12 @@ class Tokenizer {
   // spell in any way).
   // Time: n log n in the longest word, linear in all else.
   Result<std::vector<TokenId>> Encode(std::string_view text, const EncodeOptions& options) const;
+
+  // A message's content with guards (text/content_guard.h), for a chat template whose output
+  // Encode takes with parse_special and drop_guards: no control or unknown token comes of it, and
+  // no user-defined one with a name that marks turns (an end token's, "<|...|>", "[INST]",
+  // "<start_of_turn>", ...). Names that are no tokens of this vocabulary are plain text.
+  std::string GuardContent(std::string_view content) const;
 
   // The bytes that the ids spell together.
   // Errors: invalid, for an id that is not in the vocabulary.
@@ -103,6 +110,7 @@ class Tokenizer {
 
   Result<void> EncodeOrdinary(std::string_view text, bool at_start,
                               std::vector<TokenId>& out) const;
+  Result<void> EncodeGuarded(std::string_view text, bool at_start, std::vector<TokenId>& out) const;
 
   std::unique_ptr<const Parts> parts_;
 };
