@@ -63,7 +63,7 @@ class ForwardRig {
     LogitRows logits = LogitRows::kAll;
   };
 
-  ForwardRig(const Model& model, const RigOptions& options) : model_(model), options_(options) {
+  ForwardRig(const Model& model, const RigOptions& options) : options_(options) {
     threads_ = *ThreadPool::Make(options.num_threads);
     const int64_t blocks = NumBlocksFor(options.max_context) * options.max_sequences;
     pool_.emplace(*BlockPool::Make(*KvLayoutOf(model.spec()), static_cast<int32_t>(blocks)));
@@ -167,7 +167,6 @@ class ForwardRig {
     for (BlockId block : blocks) pool_->Release(block);
   }
 
-  const Model& model_;
   RigOptions options_;
   std::unique_ptr<ThreadPool> threads_;
   std::optional<BlockPool> pool_;
