@@ -179,11 +179,12 @@ Result<std::string> ChatTemplate::RenderContinued(const ChatTemplateInputs& inpu
                                                   const TemplateLimits& limits) const {
   if (inputs.add_generation_prompt)
     return Fail(ErrorCode::kInvalid,
+                "a prompt either continues the last message or starts a new one: "
                 "continue_final_message and add_generation_prompt exclude each other");
   const Value* role = messages.empty() ? nullptr : messages.back().dict().Find("role");
   if (role == nullptr || role->string() != "assistant")
     return Fail(ErrorCode::kInvalid,
-                "continue_final_message needs a last message with role \"assistant\"");
+                "only a last message of the role \"assistant\" can be continued");
   const Value* content = messages.back().dict().Find("content");
   Result<std::string> text = ContentText(content == nullptr ? Value::None() : *content);
   if (!text.has_value()) return Forward(text);
@@ -205,7 +206,7 @@ Result<std::string> ChatTemplate::RenderContinued(const ChatTemplateInputs& inpu
   const std::size_t cut = rendered->rfind(marker);
   if (cut == std::string::npos)
     return Fail(ErrorCode::kInvalid,
-                "continue_final_message: the chat template does not show the last message");
+                "the last message cannot be continued: the chat template does not show it");
   return rendered->substr(0, cut) + *text;
 }
 

@@ -328,5 +328,22 @@ TEST(ChatTemplateBuiltin, AgreesWithTheTemplatesOfModels) {
   }
 }
 
+TEST(TemplateValueFromJsonText, BrokenJsonIsToldByLineAndColumn) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "not valid JSON: it ends too early, at line 1, column 1"},
+      {"[1,\n2", "not valid JSON: it ends too early, at line 2, column 2"},
+      {"[1,\n  x]", "not valid JSON: it goes wrong at line 2, column 3"},
+      {"[\"\xC3\xA9\", }", "not valid JSON: it goes wrong at line 1, column 7"},
+      {"{\"a\": 1} 2", "not valid JSON: it goes wrong at line 1, column 10"},
+      {"[1e999]", "not valid JSON: a number is too large"},
+  };
+  for (const auto& [text, message] : cases) {
+    const Result<Value> value = TemplateValueFromJsonText(text);
+    ASSERT_FALSE(value.has_value()) << text;
+    EXPECT_EQ(value.error().code, ErrorCode::kInvalid);
+    EXPECT_EQ(value.error().message, message) << text;
+  }
+}
+
 }  // namespace
 }  // namespace baton

@@ -23,15 +23,29 @@ class Budget {
   // Charges bytes of text that are about to be made; one value may also be too large by itself.
   // Errors: throws TemplateFailure(kExhausted).
   void ChargeBytes(std::size_t count) {
-    if (count > limits_.max_value_bytes) Exhausted("bytes in one value", limits_.max_value_bytes);
+    CheckValue(count);
     work_bytes_ += count;
     if (work_bytes_ > limits_.max_work_bytes)
       Exhausted("bytes of text made", limits_.max_work_bytes);
   }
+  // Charges bytes that are about to be put behind the first `so_far` bytes of a value.
+  // Errors: throws TemplateFailure(kExhausted).
+  void ChargeAppend(std::size_t so_far, std::size_t count) {
+    CheckValue(so_far);
+    CheckValue(count);
+    CheckValue(so_far + count);
+    ChargeBytes(count);
+  }
+  void CheckValue(std::size_t bytes) const {
+    if (bytes > limits_.max_value_bytes) Exhausted("bytes in one value", limits_.max_value_bytes);
+  }
+  void CheckItems(std::size_t count) const {
+    if (count > limits_.max_items) Exhausted("items in one list", limits_.max_items);
+  }
   // Charges items of a list that is about to be made.
   // Errors: throws TemplateFailure(kExhausted).
   void ChargeItems(std::size_t count) {
-    if (count > limits_.max_items) Exhausted("items in one list", limits_.max_items);
+    CheckItems(count);
     ChargeSteps(count);
   }
   void CheckOutput(std::size_t bytes) const {

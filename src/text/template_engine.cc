@@ -49,14 +49,25 @@ bool IsPlausible(const CivilTime& t) {
          within(t.hour, 0, 23) && within(t.minute, 0, 59) && within(t.second, 0, 60);
 }
 
+// A template may raise any text; what is longer than this is no message any more.
+constexpr std::size_t kMaxMessageBytes = 2000;
+
+std::string Shortened(const std::string& message) {
+  if (message.size() <= kMaxMessageBytes) return message;
+  std::size_t end = kMaxMessageBytes - 3;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0U) == 0x80) --end;
+  return message.substr(0, end) + "...";
+}
+
 tl::unexpected<Error> ToError(const TemplateFailure& failure) {
+  const std::string message = Shortened(failure.message);
   switch (failure.kind) {
     case FailureKind::kRaised:
-      return Fail(ErrorCode::kInvalid, std::string(kRefusal) + failure.message);
+      return Fail(ErrorCode::kInvalid, std::string(kRefusal) + message);
     case FailureKind::kExhausted:
-      return Fail(ErrorCode::kExhausted, Place(failure) + failure.message);
+      return Fail(ErrorCode::kExhausted, Place(failure) + message);
     default:
-      return Fail(ErrorCode::kInvalid, Place(failure) + failure.message);
+      return Fail(ErrorCode::kInvalid, Place(failure) + message);
   }
 }
 

@@ -76,6 +76,19 @@ TEST(TemplateEngine, TextsThatAreTooLargeOrNotUtf8AreRefused) {
   }
 }
 
+TEST(TemplateEngine, WordsOfARefusalAreCutAtTwoThousandBytes) {
+  const Result<std::string> brief = Render("{{ raise_exception('x' * 2000) }}", TemplateLimits{});
+  ASSERT_FALSE(brief.has_value());
+  EXPECT_EQ(RefusalWords(brief.error()), std::string(2000, 'x'));
+  // 1,997 bytes are left beside the dots; a character of two bytes is kept or left out as a whole.
+  const Result<std::string> cut =
+      Render("{{ raise_exception('\xC3\xA9' * 5000) }}", TemplateLimits{});
+  ASSERT_FALSE(cut.has_value());
+  std::string expected;
+  for (int i = 0; i < 998; ++i) expected += "\xC3\xA9";
+  EXPECT_EQ(RefusalWords(cut.error()), expected + "...");
+}
+
 TEST(TemplateEngine, TheTimeIsAnInput) {
   EXPECT_FALSE(Render("{{ strftime_now('%Y') }}", TemplateLimits{}).has_value());
   const Result<Template> parsed = Template::Parse("{{ strftime_now('%d %b %Y %A %j') }}");

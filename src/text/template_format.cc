@@ -245,6 +245,7 @@ class PercentFormatter {
       ++at_;
       out += Conversion();
       evaluation_.budget().ChargeSteps(1);
+      evaluation_.budget().CheckValue(out.size());
     }
     const std::size_t count = is_tuple_ ? values_.sequence().items.size() : 1;
     const bool is_mapping = values_.is(Kind::kDict) || values_.is_undefined() ||
@@ -415,6 +416,7 @@ class BraceFormatter {
         out += Field(text.substr(i + 1, end - i - 1), level);
         i = end + 1;
         evaluation_.budget().ChargeSteps(1);
+        evaluation_.budget().CheckValue(out.size());
       }
     }
     evaluation_.budget().ChargeBytes(out.size());

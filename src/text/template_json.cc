@@ -1,5 +1,6 @@
 #include "text/template_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -47,6 +48,24 @@ Value FromJson(const ordered_json& json, int depth) {
   }
 }
 
+// What stands at the place of an error, and where: the parser counts bytes from one, and the one
+// behind the last is the end.
+std::string ParseErrorText(std::string_view text, std::size_t byte) {
+  const std::size_t at = std::min(byte == 0 ? 0 : byte - 1, text.size());
+  const std::string_view before = text.substr(0, at);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const std::size_t newline = before.rfind('\n');
+  const std::string_view in_line =
+      newline == std::string_view::npos ? before : before.substr(newline + 1);
+  const auto column =
+      std::count_if(in_line.begin(), in_line.end(),
+                    [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }) +
+      1;
+  return "not valid JSON: " +
+         std::string(at == text.size() ? "it ends too early, at" : "it goes wrong at") + " line " +
+         std::to_string(line) + ", column " + std::to_string(column);
+}
+
 }  // namespace
 
 Result<templates::Value> TemplateValueFromJson(const ordered_json& json) {
@@ -60,8 +79,11 @@ Result<templates::Value> TemplateValueFromJson(const ordered_json& json) {
 Result<templates::Value> TemplateValueFromJsonText(std::string_view text) {
   try {
     return FromJson(ordered_json::parse(text), 1);
-  } catch (const nlohmann::json::exception& error) {
-    return Fail(ErrorCode::kInvalid, std::string("not valid JSON: ") + error.what());
+  } catch (const nlohmann::json::parse_error& error) {
+    return Fail(ErrorCode::kInvalid, ParseErrorText(text, error.byte));
+  } catch (const nlohmann::json::exception&) {
+    // Beyond its grammar, the parser refuses only numbers that no double holds.
+    return Fail(ErrorCode::kInvalid, "not valid JSON: a number is too large");
   } catch (const templates::TemplateFailure& failure) {
     return Fail(ErrorCode::kInvalid, failure.message);
   }

@@ -13,7 +13,7 @@ namespace baton {
 Result<templates::Value> TemplateValueFromJson(const nlohmann::ordered_json& json);
 
 // Parses a JSON text, keys in their order.
-// Errors: kInvalid with the parser's place for text that is not JSON.
+// Errors: kInvalid, with line and column (of characters) for text that is not JSON.
 Result<templates::Value> TemplateValueFromJsonText(std::string_view text);
 
 }  // namespace baton

@@ -31,7 +31,7 @@ struct SplitOptions {
 std::vector<std::string> SplitText(Evaluation& evaluation, std::string_view text,
                                    const SplitOptions& options);
 // str.splitlines().
-std::vector<std::string> SplitLines(std::string_view text, bool keep_ends);
+std::vector<std::string> SplitLines(const Budget& budget, std::string_view text, bool keep_ends);
 // str.replace(): at most `count` times, any number if negative.
 struct Replacement {
   std::string_view from;

@@ -8,6 +8,7 @@
 #include "text/template_arguments.h"
 #include "text/template_failure.h"
 #include "text/template_format.h"
+#include "text/template_search.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
@@ -234,8 +235,9 @@ bool Contains(Evaluation& evaluation, const Value& haystack, const Value& needle
     if (needle.is_undefined()) Raise(needle.undefined_message());
     if (!needle.is_string())
       Raise("'in <string>' requires string as left operand, not " + std::string(TypeName(needle)));
-    evaluation.budget().ChargeSteps(haystack.string().size() / 64);
-    return haystack.string().find(needle.string()) != std::string::npos;
+    const TextSearch search(evaluation.budget(),
+                            {.text = haystack.string(), .needle = needle.string()});
+    return search.Find(0) != TextSearch::kNone;
   }
   if (haystack.is(Kind::kDict)) return haystack.dict().Find(needle) != nullptr;
   if (haystack.is_undefined()) return false;

@@ -67,10 +67,12 @@ Value Join(Evaluation& evaluation, const Value& input, const Arguments& argument
   std::string out;
   bool first = true;
   for (const Value& item : evaluation.Items(input)) {
+    const std::string text =
+        evaluation.Text(path.has_value() ? path->Of(evaluation, item, nullptr) : item);
+    evaluation.budget().ChargeAppend(out.size(), separator.size() + text.size());
     if (!first) out += separator;
     first = false;
-    out += evaluation.Text(path.has_value() ? path->Of(evaluation, item, nullptr) : item);
-    evaluation.budget().ChargeBytes(separator.size());
+    out += text;
   }
   evaluation.budget().ChargeBytes(out.size());
   return Value::String(std::move(out));

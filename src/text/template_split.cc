@@ -4,20 +4,26 @@
 
 #include "text/template_failure.h"
 #include "text/template_methods.h"
+#include "text/template_search.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
 namespace {
 
-std::vector<std::string> SplitAtSeparator(std::string_view text, const SplitOptions& options) {
+std::vector<std::string> SplitAtSeparator(Budget& budget, std::string_view text,
+                                          const SplitOptions& options) {
   const std::string& separator = *options.separator;
   std::int64_t left =
       options.max_splits < 0 ? std::numeric_limits<std::int64_t>::max() : options.max_splits;
   std::vector<std::string> parts;
+  const TextSearch search(budget,
+                          {.text = text, .needle = separator, .from_right = options.from_right});
   if (!options.from_right) {
     std::size_t at = 0;
-    for (std::size_t found = text.find(separator); left > 0 && found != std::string_view::npos;
-         found = text.find(separator, at)) {
+    while (left > 0) {
+      const std::size_t found = search.Find(at);
+      if (found == TextSearch::kNone) break;
+      budget.CheckItems(parts.size() + 2);
       parts.emplace_back(text.substr(at, found - at));
       at = found + separator.size();
       --left;
@@ -26,9 +32,10 @@ std::vector<std::string> SplitAtSeparator(std::string_view text, const SplitOpti
     return parts;
   }
   std::size_t end = text.size();
-  while (left > 0 && end >= separator.size()) {
-    const std::size_t found = text.rfind(separator, end - separator.size());
-    if (found == std::string_view::npos) break;
+  while (left > 0) {
+    const std::size_t found = search.Find(end);
+    if (found == TextSearch::kNone) break;
+    budget.CheckItems(parts.size() + 2);
     parts.emplace_back(text.substr(found + separator.size(), end - found - separator.size()));
     end = found;
     --left;
@@ -38,13 +45,15 @@ std::vector<std::string> SplitAtSeparator(std::string_view text, const SplitOpti
   return parts;
 }
 
-std::vector<std::string> SplitAtSpace(std::string_view text, const SplitOptions& options) {
+std::vector<std::string> SplitAtSpace(const Budget& budget, std::string_view text,
+                                      const SplitOptions& options) {
   std::int64_t left =
       options.max_splits < 0 ? std::numeric_limits<std::int64_t>::max() : options.max_splits;
   const StripSides outer = options.from_right ? StripSides::kRight : StripSides::kLeft;
   std::vector<std::string> parts;
   text = StripSpace(text, outer);
   while (!text.empty()) {
+    budget.CheckItems(parts.size() + 1);
     if (left-- <= 0) {
       // The rest keeps its blanks, those at its far end included.
       parts.emplace_back(text);
@@ -78,10 +87,12 @@ std::vector<std::string> SplitAtSpace(std::string_view text, const SplitOptions&
 std::vector<std::string> SplitText(Evaluation& evaluation, std::string_view text,
                                    const SplitOptions& options) {
   if (options.separator != nullptr && options.separator->empty()) Raise("empty separator");
-  evaluation.budget().ChargeBytes(text.size());
-  std::vector<std::string> parts =
-      options.separator == nullptr ? SplitAtSpace(text, options) : SplitAtSeparator(text, options);
-  evaluation.budget().ChargeItems(parts.size());
+  Budget& budget = evaluation.budget();
+  budget.ChargeBytes(text.size());
+  std::vector<std::string> parts = options.separator == nullptr
+                                       ? SplitAtSpace(budget, text, options)
+                                       : SplitAtSeparator(budget, text, options);
+  budget.ChargeItems(parts.size());
   return parts;
 }
 

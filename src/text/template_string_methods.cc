@@ -10,6 +10,7 @@
 #include "text/template_format.h"
 #include "text/template_methods.h"
 #include "text/template_operators.h"
+#include "text/template_search.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
@@ -58,7 +59,7 @@ Value Lines(const Call& call) {
   const BoundArguments bound(call.arguments, call.name, {"keepends"}, 0);
   call.evaluation.budget().ChargeBytes(call.text.size());
   std::vector<Value> items;
-  for (std::string& line : SplitLines(call.text, bound.Flag(0, false)))
+  for (std::string& line : SplitLines(call.evaluation.budget(), call.text, bound.Flag(0, false)))
     items.push_back(Value::StringLike(call.self, std::move(line)));
   call.evaluation.budget().ChargeItems(items.size());
   return Value::List(std::move(items));
@@ -79,9 +80,9 @@ Value Join(const Call& call) {
     if (!item.is_string())
       Raise("sequence item " + std::to_string(index) + ": expected str instance, " +
             std::string(TypeName(item)) + " found");
+    call.evaluation.budget().ChargeAppend(out.size(), item.string().size() + call.text.size());
     if (index++ > 0) out += call.text;
     out += call.self.is_markup() ? HtmlEscape(call.evaluation, item) : item.string();
-    call.evaluation.budget().ChargeBytes(item.string().size() + call.text.size());
   }
   return call.Text(std::move(out));
 }
@@ -130,9 +131,11 @@ Value Find(const Call& call) {
   std::size_t found = std::string_view::npos;
   if (begin <= end) {
     const std::string_view part = std::string_view(call.text).substr(begin, end - begin);
-    found = call.name.front() == 'r' ? part.rfind(bound.Text(0)) : part.find(bound.Text(0));
+    const bool from_right = call.name.front() == 'r';
+    const TextSearch search(call.evaluation.budget(),
+                            {.text = part, .needle = bound.Text(0), .from_right = from_right});
+    found = search.Find(from_right ? part.size() : 0);
   }
-  call.evaluation.budget().ChargeSteps(call.text.size() / 64);
   if (found != std::string_view::npos)
     return Value::Int(static_cast<Integer>(
         CountCharacters(std::string_view(call.text).substr(0, begin + found))));
@@ -146,11 +149,11 @@ Value Count(const Call& call) {
   if (begin > end) return Value::Int(0);
   const std::string_view part = std::string_view(call.text).substr(begin, end - begin);
   const std::string& needle = bound.Text(0);
-  call.evaluation.budget().ChargeSteps(part.size() / 64);
+  const TextSearch search(call.evaluation.budget(), {.text = part, .needle = needle});
   if (needle.empty()) return Value::Int(static_cast<Integer>(CountCharacters(part) + 1));
   Integer count = 0;
-  for (std::size_t at = part.find(needle); at != std::string_view::npos;
-       at = part.find(needle, at + needle.size()))
+  for (std::size_t at = search.Find(0); at != TextSearch::kNone;
+       at = search.Find(at + needle.size()))
     ++count;
   return Value::Int(count);
 }
@@ -242,8 +245,10 @@ Value Partition(const Call& call) {
   const std::string& separator = bound.Text(0);
   if (separator.empty()) Raise("empty separator");
   const bool from_right = call.name == "rpartition";
-  const std::size_t at = from_right ? call.text.rfind(separator) : call.text.find(separator);
-  if (at == std::string::npos)
+  const TextSearch search(call.evaluation.budget(),
+                          {.text = call.text, .needle = separator, .from_right = from_right});
+  const std::size_t at = search.Find(from_right ? call.text.size() : 0);
+  if (at == TextSearch::kNone)
     return from_right ? Value::Tuple({call.Text(""), call.Text(""), call.self})
                       : Value::Tuple({call.self, call.Text(""), call.Text("")});
   return Value::Tuple({call.Text(call.text.substr(0, at)), call.Text(separator),
@@ -371,7 +376,7 @@ std::string Capitalize(std::string_view text) {
   return ToTitleCharacter(text.substr(0, first)) + ToLower(text.substr(first));
 }
 
-std::vector<std::string> SplitLines(std::string_view text, bool keep_ends) {
+std::vector<std::string> SplitLines(const Budget& budget, std::string_view text, bool keep_ends) {
   std::vector<std::string> lines;
   std::size_t start = 0;
   for (std::size_t i = 0; i < text.size();) {
@@ -380,6 +385,7 @@ std::vector<std::string> SplitLines(std::string_view text, bool keep_ends) {
     const bool is_break = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
                           c == 0x2028 || c == 0x2029;
     if (is_break) {
+      budget.CheckItems(lines.size() + 1);
       if (c == '\r' && end < text.size() && text[end] == '\n') ++end;
       lines.emplace_back(text.substr(start, (keep_ends ? end : i) - start));
       start = end;
@@ -395,7 +401,7 @@ std::string ReplaceText(Evaluation& evaluation, std::string_view text,
   std::string out;
   std::int64_t left = replacement.count < 0 ? kNoEnd : replacement.count;
   const auto emit = [&](std::string_view piece) {
-    evaluation.budget().ChargeBytes(piece.size());
+    evaluation.budget().ChargeAppend(out.size(), piece.size());
     out += piece;
   };
   std::size_t at = 0;
@@ -407,14 +413,16 @@ std::string ReplaceText(Evaluation& evaluation, std::string_view text,
       --left;
       if (at == text.size()) return out;
       const std::size_t length = CharacterBytes(text, at);
-      out += text.substr(at, length);
+      emit(text.substr(at, length));
       at += length;
     }
     emit(text.substr(std::min(at, text.size())));
     return out;
   }
-  for (std::size_t found = text.find(replacement.from); left > 0 && found != std::string_view::npos;
-       found = text.find(replacement.from, at)) {
+  const TextSearch search(evaluation.budget(), {.text = text, .needle = replacement.from});
+  while (left > 0) {
+    const std::size_t found = search.Find(at);
+    if (found == TextSearch::kNone) break;
     evaluation.budget().ChargeSteps(1);
     emit(text.substr(at, found - at));
     emit(replacement.to);

@@ -86,8 +86,8 @@ Value Indent(Evaluation& evaluation, const Value& input, const Arguments& argume
   const bool blank = bound.Flag(2, false);
   std::string out = bound.Flag(1, false) ? blanks : "";
   bool first = true;
-  for (const std::string& line : SplitLines(input.string() + "\n", false)) {
-    evaluation.budget().ChargeBytes(line.size() + blanks.size() + 1);
+  for (const std::string& line : SplitLines(evaluation.budget(), input.string() + "\n", false)) {
+    evaluation.budget().ChargeAppend(out.size(), line.size() + blanks.size() + 1);
     if (!first) out += "\n";
     if (!first && (blank || !line.empty())) out += blanks;
     out += line;

@@ -205,9 +205,9 @@ std::string_view StripCharacters(std::string_view text, std::string_view charact
                                  StripSides sides) {
   std::vector<char32_t> set;
   for (const std::string_view c : Characters(characters)) set.push_back(DecodeCharacter(c, 0));
-  return StripWhere(text, sides, [&set](char32_t c) {
-    return std::find(set.begin(), set.end(), c) != set.end();
-  });
+  std::sort(set.begin(), set.end());
+  return StripWhere(text, sides,
+                    [&set](char32_t c) { return std::binary_search(set.begin(), set.end(), c); });
 }
 
 }  // namespace baton::templates
