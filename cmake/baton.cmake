@@ -18,6 +18,7 @@ if(BATON_SANITIZE)
 endif()
 if(BATON_FUZZ)
   target_compile_options(baton_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(baton_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # baton_folder(NAME [DEPS folder...] [LINK library...])
