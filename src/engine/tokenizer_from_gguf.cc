@@ -15,6 +15,11 @@ std::string Key(std::string_view field) {
   return fmt::format("tokenizer.ggml.{}", field);
 }
 
+// How messages name a key.
+std::string Place(const GgufFile& file, std::string_view field) {
+  return fmt::format("{}: {}", file.name(), Key(field));
+}
+
 Result<void> ReadKind(const GgufFile& file, VocabularyData& data) {
   const auto model = file.GetString(Key("model"));
   if (!model) return Forward(model);
@@ -27,14 +32,14 @@ Result<void> ReadKind(const GgufFile& file, VocabularyData& data) {
         ErrorCode::kUnavailable,
         fmt::format("{}: Baton has no tokenizer of the kind \"{}\" (it has gpt2: byte-level "
                     "BPE, and llama: SentencePiece BPE)",
-                    Key("model"), model->substr(0, 64)));
+                    Place(file, "model"), model->substr(0, 64)));
   }
   if (data.kind == VocabularyKind::kSentencePiece) return {};
   if (!file.Has(Key("pre"))) {
     return Fail(ErrorCode::kUnavailable,
                 fmt::format("{}: missing, so the way this vocabulary cuts text is unknown; convert "
                             "the model again with a current converter",
-                            Key("pre")));
+                            Place(file, "pre")));
   }
   const auto pre = file.GetString(Key("pre"));
   if (!pre) return Forward(pre);
@@ -53,7 +58,12 @@ Result<void> ReadPieces(const GgufFile& file, VocabularyData& data) {
     for (size_t i = 0; i < types->size(); ++i) {
       const int32_t type = (*types)[i];
       // Out-of-range numbers must not wrap into valid ones on their way to eight bits.
-      data.types.push_back(static_cast<PieceType>(type < 0 || type > 255 ? 0 : type));
+      if (type < static_cast<int32_t>(PieceType::kNormal) ||
+          type > static_cast<int32_t>(PieceType::kByte)) {
+        return Fail(ErrorCode::kCorrupt, fmt::format("{}: token {} has the unknown type {}",
+                                                     Place(file, "token_type"), i, type));
+      }
+      data.types.push_back(static_cast<PieceType>(type));
     }
   }
   if (data.kind == VocabularyKind::kSentencePiece) {
@@ -81,8 +91,9 @@ Result<void> ReadIds(const GgufFile& file, VocabularyData& data) {
     const auto id = file.GetInt64(Key(named.field));
     if (!id) return Forward(id);
     if (*id < 0 || *id >= static_cast<int64_t>(data.tokens.size())) {
-      return Fail(ErrorCode::kCorrupt, fmt::format("{}: {} is not a token of a vocabulary of {}",
-                                                   Key(named.field), *id, data.tokens.size()));
+      return Fail(ErrorCode::kCorrupt,
+                  fmt::format("{}: {} is not a token of a vocabulary of {}",
+                              Place(file, named.field), *id, data.tokens.size()));
     }
     *named.id = static_cast<TokenId>(*id);
   }
@@ -136,7 +147,7 @@ Result<void> RefuseCharacterMap(const GgufFile& file) {
   if (map == nullptr || (array != nullptr && array->size == 0)) return {};
   return Fail(ErrorCode::kUnavailable,
               fmt::format("{}: Baton does not normalise text by a model's character map",
-                          Key("precompiled_charsmap")));
+                          Place(file, "precompiled_charsmap")));
 }
 
 }  // namespace
@@ -160,11 +171,11 @@ Result<Tokenizer> TokenizerFromGguf(const GgufFile& file) {
   const GgufTensor* embedding = file.FindTensor("token_embd.weight");
   if (embedding != nullptr && embedding->num_rows() != data->tokens.size()) {
     return Fail(ErrorCode::kCorrupt,
-                fmt::format("{}: {} tokens, but token_embd.weight has {} rows", Key("tokens"),
-                            data->tokens.size(), embedding->num_rows()));
+                fmt::format("{}: {} tokens, but token_embd.weight has {} rows",
+                            Place(file, "tokens"), data->tokens.size(), embedding->num_rows()));
   }
   auto tokenizer = Tokenizer::Make(std::move(*data));
-  if (!tokenizer) return Fail(tokenizer.error().code, Key(tokenizer.error().message));
+  if (!tokenizer) return Fail(tokenizer.error().code, Place(file, tokenizer.error().message));
   return tokenizer;
 }
 

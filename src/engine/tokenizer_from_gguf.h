@@ -22,13 +22,12 @@
 namespace baton {
 
 // Reads the vocabulary. Copies everything; the file may be closed afterwards.
-// Errors: not-found, corrupt, unavailable; the message starts with the whole key.
+// Errors: not-found, corrupt, unavailable; the message names the file, once, and the whole key.
 Result<VocabularyData> VocabularyFromGguf(const GgufFile& file);
 
 // Reads the vocabulary and builds its tokenizer. Also checks that there is a token for every row of
 // the embedding, in files that have one.
-// Errors: as VocabularyFromGguf, and corrupt for what Tokenizer::Make finds; the message starts
-// with the whole key.
+// Errors: as VocabularyFromGguf, and corrupt for what Tokenizer::Make finds.
 Result<Tokenizer> TokenizerFromGguf(const GgufFile& file);
 
 }  // namespace baton

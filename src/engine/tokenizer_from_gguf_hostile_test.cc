@@ -15,6 +15,7 @@ namespace baton {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr const char* kSmol = "smollm2-135m-instruct-q4_1.gguf";
 constexpr const char* kGemma = "gemma-3-270m-q4_k_m.gguf";
@@ -55,7 +56,10 @@ void CheckRefused(const GgufFile& original, const std::vector<Hostile>& changes)
     const auto result =
         LoadChanged(original, [&](GgufWriter& writer) { hostile.change(original, writer); });
     ASSERT_FALSE(result.has_value()) << hostile.what;
-    EXPECT_THAT(result.error().message, HasSubstr(hostile.key)) << hostile.what;
+    const std::string& message = result.error().message;
+    EXPECT_THAT(message, HasSubstr(hostile.key)) << hostile.what;
+    EXPECT_THAT(message, StartsWith("changed.gguf: ")) << hostile.what;
+    EXPECT_EQ(message.rfind("changed.gguf"), 0u) << hostile.what << ": " << message;
     EXPECT_LT(result.error().message.size(), 1000u) << hostile.what;
   }
 }
@@ -117,6 +121,12 @@ std::vector<Hostile> SizeChanges() {
        [](const auto& file, auto& writer) {
          auto types = Types(file);
          types[300] = 0;
+         writer.SetInt32Array(kTypes, types);
+       }},
+      {"type -1, told as it is", "tokenizer.ggml.token_type: token 300 has the unknown type -1",
+       [](const auto& file, auto& writer) {
+         auto types = Types(file);
+         types[300] = -1;
          writer.SetInt32Array(kTypes, types);
        }},
       {"type 257, which is 1 in eight bits", kTypes,
