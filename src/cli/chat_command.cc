@@ -13,11 +13,15 @@
 #include "cli/model_options.h"
 #include "cli/near_match.h"
 #include "cli/open_model.h"
+#include "cli/printable.h"
 #include "cli/prompt_text.h"
 #include "cli/sampling_options.h"
 
 namespace baton {
 namespace {
+
+// Messages quote names and texts from files, of any length and with any bytes.
+constexpr size_t kMaxComplaintBytes = 1000;
 
 constexpr std::string_view kChatHelp =
     "/help         this list\n"
@@ -78,7 +82,9 @@ class ChatSession {
  private:
   // Everything that is not an answer goes to standard error, where it cannot mix with answers.
   void Tell(std::string_view text) { (void)console_.err.Write(text); }
-  void Complain(const std::string& message) { Tell(fmt::format("baton chat: {}\n", message)); }
+  void Complain(const std::string& message) {
+    Tell(fmt::format("baton chat: {}\n", Printable(message, kMaxComplaintBytes)));
+  }
 
   void Obey(const ChatEntry& entry) {
     if (entry.name == "help") {

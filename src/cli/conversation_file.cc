@@ -157,6 +157,12 @@ Result<> SaveConversation(const std::string& path, const std::vector<Conversatio
   if (!exists) return ReplaceFile(*target, text, nullptr, interrupt);
   // Renaming asks the folder only; a file that is closed to writing is to stay as it is.
   if (::access(target->c_str(), W_OK) != 0) return CannotWrite(path, errno);
+  if (status.st_size > 0 && !LoadConversation(*target)) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("'{}' is there and is no saved conversation: remove it first, or name "
+                            "another file",
+                            path));
+  }
   return ReplaceFile(*target, text, &status, interrupt);
 }
 

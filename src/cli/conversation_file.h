@@ -14,8 +14,9 @@ namespace baton {
 // whole: on any failure the old one is still there, and no other file is left behind, also when
 // Ctrl-C ends the program. Devices and pipes are written to directly, for as long as the reader
 // takes and no interrupt is requested.
-// Errors: internal (with the system's words: full disk, no permission, a pipe without a reader),
-// not-found (no such folder), cancelled.
+// A file that holds something else than a conversation is not replaced.
+// Errors: invalid (such a file), internal (with the system's words: full disk, no permission, a
+// pipe without a reader), not-found (no such folder), cancelled.
 Result<> SaveConversation(const std::string& path, const std::vector<ConversationMessage>& messages,
                           Interrupt& interrupt);
 

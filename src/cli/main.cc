@@ -31,12 +31,23 @@ void FillStandardDescriptors() {
   }
 }
 
+// Model files are mapped into memory; reading behind the end of one that somebody shortens
+// meanwhile raises SIGBUS. No more than write and _exit is allowed here.
+void EndByBusError(int) {
+  static constexpr char kText[] =
+      "baton: a file was shortened or could not be read while it was in use; open it again when "
+      "nothing writes to it\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  ::_exit(baton::kExitFailed);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   FillStandardDescriptors();
   // A closed pipe is an error of write(), not the death of the process.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGBUS, EndByBusError);
   const char* term = std::getenv("TERM");
   baton::FdOutput out(STDOUT_FILENO, "standard output");
   baton::FdOutput err(STDERR_FILENO, "standard error");

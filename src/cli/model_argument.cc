@@ -18,7 +18,8 @@ Result<> ModelArgument::Check() {
   const size_t given = positional_.size() + named_.size();
   if (given == 0) return Fail(ErrorCode::kInvalid, "name a model file: MODEL");
   if (given == 1) return {};
-  return Fail(ErrorCode::kInvalid, fmt::format("{} model files are named, one is wanted", given));
+  return Fail(ErrorCode::kInvalid, fmt::format("{} model files are named, one is wanted{}", given,
+                                               also_dash_ ? "; a question goes with -p" : ""));
 }
 
 }  // namespace baton

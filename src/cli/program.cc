@@ -13,11 +13,15 @@
 #include "cli/exit_code.h"
 #include "cli/help.h"
 #include "cli/near_match.h"
+#include "cli/printable.h"
 
 namespace baton {
 namespace {
 
 using Commands = std::vector<std::unique_ptr<Command>>;
+
+// Messages quote names and texts from files, of any length and with any bytes.
+constexpr size_t kMaxComplaintBytes = 1000;
 
 // One line: a message of several would break scripts that read the last one.
 std::string OneLine(std::string text) {
@@ -28,7 +32,8 @@ std::string OneLine(std::string text) {
 void Complain(Console& console, std::string_view who, const std::string& message) {
   console.status.Clear();
   // Where standard error takes no more, the exit code still speaks.
-  (void)console.err.Write(fmt::format("{}: {}\n", who, OneLine(message)));
+  (void)console.err.Write(
+      fmt::format("{}: {}\n", who, Printable(OneLine(message), kMaxComplaintBytes)));
 }
 
 int UsageError(Console& console, const std::string& who, const std::string& message) {

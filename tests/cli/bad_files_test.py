@@ -2,12 +2,13 @@
 """Model files that cannot be: one line, exit code 1, no trace, no wait."""
 import os
 import random
+import signal
 import struct
 import subprocess
 
 from baton_case import BATON, GEMMA, SMOL, BatonCase, cached, main
 from gguf_file import ARRAY, F32, FLOAT32, INT32, Q4_1, STRING, UINT32, GgufFile, tiny_llama
-from process_state import drop_root_rights
+from process_state import drop_root_rights, has_signal, wait_until, wait_until_stuck
 
 
 class BadFiles(BatonCase):
@@ -182,6 +183,29 @@ class UnrunnableModels(BatonCase):
         file = tiny_llama()
         file.set("tokenizer.ggml.merges", ARRAY, ["zzz qqq"], STRING)
         self.lacks(file, "merges")
+
+    def test_messages_cannot_steer_the_terminal(self):
+        file = tiny_llama()
+        file.set("general.architecture", STRING, "x\x1b]0;title\x07\u009b2J" + "y" * 5000)
+        path = self.file("steer.gguf", file.bytes())
+        done = self.baton("run", path, "-p", "x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"\\x1B]0;title\\x07", done.stderr)
+        for byte in (b"\x1b", b"\x07", b"\xc2\x9b"):
+            self.assertNotIn(byte, done.stderr)
+        self.assertLess(len(done.stderr), 1100)
+
+    def test_a_bus_error_is_told(self):
+        # As when somebody shortens a file that is mapped into memory.
+        process = subprocess.Popen([BATON, "chat", self.file("bus.gguf", tiny_llama().bytes())],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        wait_until(lambda: has_signal(process.pid, "SigCgt", signal.SIGBUS), "SIGBUS is handled")
+        wait_until_stuck(process.pid)
+        process.send_signal(signal.SIGBUS)
+        output, error = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output), (1, b""))
+        self.assertRegex(error, rb"^baton: a file was shortened [^\n]*\n$")
 
     # Case P-07.
     def test_unknown_rope_scaling(self):

@@ -106,7 +106,8 @@ class Chat(BatonCase):
         self.assertIn("/reset        forget the conversation", errors)
 
     def test_a_full_disk_loses_nothing(self):
-        path = self.file("keep.json", "the old file")
+        old = '{"messages": []}'
+        path = self.file("keep.json", old)
         _, errors = self.chat("one\n/save /dev/full\ntwo\n", "-n", "2", "--ignore-eos")
         self.assertIn("cannot write '/dev/full': No space left on device", errors)
         self.assertEqual(len(self.turns(errors)), 2)
@@ -120,7 +121,7 @@ class Chat(BatonCase):
                               preexec_fn=small_files, timeout=60, check=False)
         self.assertIn(b"cannot write", done.stderr)
         with open(path, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "the old file")
+            self.assertEqual(file.read(), old)
         self.assertEqual([n for n in os.listdir(self.folder) if n.startswith("keep.json")],
                          ["keep.json"])
 
@@ -189,6 +190,20 @@ class Chat(BatonCase):
         self.assertEqual(os.listdir(folder), ["target"])
         saved = json.loads((folder / "target").read_text())["messages"]
         self.assertEqual(saved, [{"role": "user", "content": text}])
+
+    def test_save_replaces_conversations_only(self):
+        notes = self.file("notes.md", "# Notes\n")
+        empty = self.file("empty.json", "")
+        with open(self.model, "rb") as file:
+            model = file.read()
+        _, errors = self.chat(f"/save {self.model}\n/save {notes}\n/save {empty}\n"
+                              f"/save {empty}\n")
+        self.assertEqual(errors.count("is no saved conversation: remove it first"), 2)
+        self.assertEqual(errors.count(f"Saved 0 messages to '{empty}'"), 2)
+        with open(self.model, "rb") as file:
+            self.assertEqual(file.read(), model)
+        with open(notes, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "# Notes\n")
 
     # Case P-06: the second message is longer than the context.
     def test_bad_messages_do_not_end_the_chat(self):
