@@ -92,9 +92,7 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   if (!chat_template) return Forward(chat_template);
   loaded.chat_template = *std::move(chat_template);
   Result<Tokenizer> tokenizer = TokenizerFromGguf(*file);
-  if (!tokenizer) {
-    return Fail(tokenizer.error().code, options.path + ": " + tokenizer.error().message);
-  }
+  if (!tokenizer) return Forward(tokenizer);
   loaded.tokenizer = std::make_unique<Tokenizer>(*std::move(tokenizer));
 
   Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(options.num_threads);
