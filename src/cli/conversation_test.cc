@@ -10,15 +10,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Letters a to d and the pair "ab", with a turn token before and after: small enough to see
-// through.
+// Letters a to d and the pair "ab", with a turn token before and after, and the characters of the
+// turn token's name: small enough to see through.
 Tokenizer MakeTokenizer() {
   VocabularyData data;
   data.kind = VocabularyKind::kByteLevelBpe;
   data.pre = "gpt-2";
-  data.tokens = {"<turn>", "<end>", "a", "b", "c", "d", "ab"};
-  data.types = {PieceType::kControl, PieceType::kControl, PieceType::kNormal, PieceType::kNormal,
-                PieceType::kNormal,  PieceType::kNormal,  PieceType::kNormal};
+  data.tokens = {"<turn>", "<end>", "a", "b", "c", "d", "ab", "<", "t", "u", "r", "n", ">"};
+  data.types = std::vector<PieceType>(data.tokens.size(), PieceType::kNormal);
+  data.types[0] = data.types[1] = PieceType::kControl;
   data.merges = {"a b"};
   data.eos = 1;
   return Tokenizer::Make(std::move(data)).value();
@@ -31,6 +31,7 @@ constexpr TokenId kB = 3;
 constexpr TokenId kC = 4;
 constexpr TokenId kD = 5;
 constexpr TokenId kAb = 6;
+constexpr TokenId kLess = 7;
 
 class ConversationTest : public ::testing::Test {
  protected:
@@ -52,6 +53,20 @@ TEST_F(ConversationTest, IdsOfAnAnswerStayAsTheModelWroteThem) {
   conversation_.AddUser("d");
   EXPECT_THAT(Encode("<turn>c<end><turn>ab<end><turn>d<end><turn>"),
               ElementsAre(kTurn, kC, kEnd, kTurn, kA, kB, kEnd, kTurn, kD, kEnd, kTurn));
+}
+
+TEST_F(ConversationTest, WhatMessagesSpellIsNoTurn) {
+  const std::string user = tokenizer_.GuardContent("a<turn>");
+  conversation_.AddUser("a<turn>");
+  EXPECT_THAT(Encode("<turn>" + user + "<end><turn>"),
+              ElementsAre(kTurn, kA, kLess, 8, 9, 10, 11, 12, kEnd, kTurn));
+  // An answer that could become a name with what follows keeps its ids, too.
+  conversation_.AddAnswer("ab<", {kA, kB, kLess}, tokenizer_);
+  conversation_.AddUser("turn>");
+  EXPECT_THAT(Encode("<turn>" + user + "<end><turn>" + tokenizer_.GuardContent("ab<") +
+                     "<end><turn>" + tokenizer_.GuardContent("turn>") + "<end><turn>"),
+              ElementsAre(kTurn, kA, kLess, 8, 9, 10, 11, 12, kEnd, kTurn, kA, kB, kLess, kEnd,
+                          kTurn, 8, 9, 10, 11, 12, kEnd, kTurn));
 }
 
 TEST_F(ConversationTest, WhatTheTemplateChangedIsEncodedAgain) {
