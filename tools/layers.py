@@ -55,9 +55,8 @@ def is_test(path):
 
 
 def for_tests(path):
-    """References of kernels and headers like base/test_paths.h: only tests may include them."""
-    is_reference = path.parts[0] == "kernels" and path.name.endswith("_ref.h")
-    return is_reference or path.name.startswith("test_")
+    """References (x_ref.h) and headers like base/test_paths.h: only tests may include them."""
+    return path.name.endswith("_ref.h") or path.name.startswith("test_")
 
 
 def allowed_folder(table, path, other):
