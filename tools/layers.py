@@ -56,7 +56,8 @@ def is_test(path):
 
 def for_tests(path):
     """References (x_ref.h) and headers like base/test_paths.h: only tests may include them."""
-    return path.name.endswith("_ref.h") or path.name.startswith("test_")
+    is_reference = path.parts[0] in ("kernels", "forward") and path.name.endswith("_ref.h")
+    return is_reference or path.name.startswith("test_")
 
 
 def allowed_folder(table, path, other):
