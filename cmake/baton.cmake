@@ -1,10 +1,13 @@
 # Flags and the two functions that every folder's CMakeLists.txt uses.
 
+# What everything is compiled with; baton_flags adds what BATON_SANITIZE and BATON_FUZZ ask for.
+add_library(baton_plain_flags INTERFACE)
 add_library(baton_flags INTERFACE)
-target_include_directories(baton_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(baton_flags INTERFACE baton_plain_flags)
+target_include_directories(baton_plain_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 # -ffp-contract=off: a fused multiply-add happens where the source says so and nowhere else
 # (docs/numerics.md); without it the bits of a result would depend on the compiler.
-target_compile_options(baton_flags INTERFACE
+target_compile_options(baton_plain_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Werror
   -ffp-contract=off -fno-math-errno)
 if(BATON_SANITIZE)
