@@ -1,8 +1,8 @@
 // attention/<phase>/<isa>/<head_dim>/<heads>/<KV heads>: attention of one sequence, whole
 // operation, one thread. prefill: useful GFLOP/s (visible keys only) and their share of the fma
 // peak. decode: GB/s of keys and values and their share of the speed at which the same memory can
-// be read. Limits are measured in the same run. The tests run it with --benchmark_min_time=0
-// --benchmark_filter=rows:3/.
+// be read. Limits are measured in the same run.
+// The tests run it with --benchmark_min_time=0 --benchmark_filter=rows:3/.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
