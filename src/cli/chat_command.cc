@@ -9,6 +9,7 @@
 #include "cli/conversation.h"
 #include "cli/conversation_file.h"
 #include "cli/figures.h"
+#include "cli/input.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/near_match.h"
@@ -240,6 +241,8 @@ class ChatCommand final : public Command {
       if (!document) return Forward(document);
       options.document = std::move(*document);
     }
+    const Result<std::string> system = RequireUtf8(system_.value_or(""), "the text of --system");
+    if (!system) return Forward(system);
     sampling_.Apply(options.request);
     options.system = system_;
     options.quiet = quiet_;

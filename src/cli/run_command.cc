@@ -8,6 +8,7 @@
 #include "cli/chat_template_option.h"
 #include "cli/conversation.h"
 #include "cli/figures.h"
+#include "cli/input.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
@@ -111,6 +112,8 @@ class RunCommand final : public Command {
     const Result<std::string> text =
         ReadPrompt({.files = files, .question = question_}, console.in);
     if (!text) return Forward(text);
+    const Result<std::string> system = RequireUtf8(system_.value_or(""), "the text of --system");
+    if (!system) return Forward(system);
     LoadOptions load = compute_.ToLoadOptions(model_.path());
     const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;

@@ -185,6 +185,9 @@ class TinyModel(BatonCase):
         latin = self.file("latin1.txt", b"caf\xe9 au lait")
         self.assertIn("is not UTF-8: byte 0xE9 at offset 3",
                       self.fails("run", self.model, "-f", latin, "-p", "x"))
+        for command, stdin in [(["run", self.model, "-p", "x"], ""), (["chat", self.model], "x")]:
+            self.assertIn("the text of --system is not UTF-8: byte 0xFF at offset 1",
+                          self.fails(*command, "--system", "a\udcff", stdin=stdin))
         for arguments, stdin in [(["-p", ""], ""), (["-p", " \n"], ""), (["-"], ""),
                                  (["--raw", "-p", ""], ""), (["-f", "/dev/null"], "")]:
             self.assertIn("the prompt is empty",
