@@ -239,7 +239,8 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
   const auto encode_between = [&](std::string_view between, bool strip_end) -> Result<void> {
     if (strip_next) between = StripLeft(between);
     if (strip_end) between = StripRight(between);
-    const bool at_start = ids.empty() || (ids.size() == 1 && ids[0] == parts_->bos);
+    const bool at_start =
+        std::all_of(ids.begin(), ids.end(), [this](TokenId id) { return id == parts_->bos; });
     if (options.drop_guards) return EncodeGuarded(between, at_start, ids);
     return EncodeOrdinary(between, at_start, ids);
   };

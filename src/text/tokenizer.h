@@ -7,8 +7,8 @@
 //    the text itself starts with it (parse_special; templates do that). More than one in the text
 //    stays as written. The same for EOS at the end.
 //  - The space prefix (SentencePiece) stands before the text's first character, unless the text
-//    starts with a special token; a BOS at the front does not count as one. Decoding takes it off
-//    at the same place, so that decoding an encoded text gives the text again.
+//    starts with a special token; BOS at the front, however often, does not count as one. Decoding
+//    takes it off at the same place, so that decoding an encoded text gives the text again.
 //  - Ill-formed UTF-8 is encoded byte by byte, each stretch of it apart from what surrounds it. A
 //    byte that a byte-level vocabulary has no piece for is encoded like U+FFFD.
 //  - Some byte-level families (qwen2, command-r) bring text to normalisation form C first, as in

@@ -105,6 +105,21 @@ TEST(SpacePrefix, WithTheFlagOffASpecialTokenChangesNothing) {
   }
 }
 
+// Several BOS at the front are no text either, for encoding and decoding alike.
+TEST(SpacePrefix, AnyNumberOfBosStandsBeforeTheText) {
+  const Tokenizer tokenizer = MakeTokenizer(SmallVocabulary(ReadTokenizerData("small-spm.json")));
+  for (const std::string text : {"word", " word", "  x", "  ", "the king"}) {
+    auto expected = tokenizer.Encode(text, kParse).value();
+    std::string all = text;
+    for (int count = 1; count <= 3; ++count) {
+      expected.insert(expected.begin(), tokenizer.bos());
+      all.insert(0, "<s>");
+      EXPECT_EQ(tokenizer.Encode(all, kParse).value(), expected) << all;
+      EXPECT_EQ(tokenizer.Decode(expected, kWhole).value(), all);
+    }
+  }
+}
+
 TEST(SpacePrefix, AContinuationKeepsItsSpace) {
   const Tokenizer tokenizer = MakeTokenizer(SmallVocabulary(ReadTokenizerData("small-spm.json")));
   const auto ids = tokenizer.Encode("word", kPlain).value();
