@@ -10,7 +10,6 @@ namespace baton {
 namespace {
 
 constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
-constexpr int64_t kDefaultChunkTokens = 512;
 
 }  // namespace
 
@@ -37,7 +36,7 @@ void ComputeOptions::Declare(OptionSet& options) {
                &isa_name_);
   options.Choice({.names = "--precision",
                   .value = "NAME",
-                  .help = "Inputs of quantised layers: fast (8 bits) or exact (16 bits) "
+                  .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
 }
@@ -56,13 +55,9 @@ LoadOptions ComputeOptions::ToLoadOptions(const std::string& path) const {
           .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
                                               : ReadCpuTopology().num_compute_threads(),
           .context_tokens = context_,
-          .chunk_tokens = chunk_.value_or(kDefaultChunkTokens),
+          .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
           .chat_template_name = std::nullopt,
           .chat_template_text = std::nullopt};
-}
-
-GeneratorOptions ComputeOptions::ToGeneratorOptions() const {
-  return {.chunk_tokens = chunk_.value_or(kDefaultChunkTokens)};
 }
 
 }  // namespace baton

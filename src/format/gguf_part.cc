@@ -330,7 +330,7 @@ Result<void> PartParser::ReadDType(TensorInfo& info) {
     if (const auto withdrawn = WithdrawnDTypeName(*id)) {
       return reader_.FailAt(offset, ErrorCode::kInvalid,
                             fmt::format("tensor {} has a type that the format withdrew: {} ({}); "
-                                        "quantise the model anew",
+                                        "quantize the model anew",
                                         name, *withdrawn, *id));
     }
     return reader_.FailAt(

@@ -25,7 +25,7 @@ constexpr int64_t kTokens = 40;
 //
 // F32 weights: binary32 rounding (relative 6e-8, some hundred operations deep), and now and then a
 // key or value that it pushes to the other of two binary16 neighbours (relative 2^-11, of one
-// component of many). Quantised weights add the rounding of inputs, by 2^-16 of the largest of 32
+// component of many). Quantized weights add the rounding of inputs, by 2^-16 of the largest of 32
 // under exact: that alone is some 2e-5 by linear layer, and it pushes some 5 % of the keys and
 // values to the other neighbour: sqrt(0.05) * 2^-11 = 1e-4. Under fast the rounding is 2^-8 of the
 // largest: 4e-3 by linear layer. A term left out or a wrong index costs more than any of these.

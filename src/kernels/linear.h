@@ -5,13 +5,13 @@
 //
 //   const InputForms forms = gate.input_forms() | up.input_forms();
 //   const RowInputsShape shape{.num_rows = n, .num_inputs = k, .precision = p, .forms = forms};
-//   const RowInputs inputs = QuantiseRows(context, rows, shape, buffer);  // RowInputsBytes(shape)
+//   const RowInputs inputs = QuantizeRows(context, rows, shape, buffer);  // RowInputsBytes(shape)
 //   Linear(context, gate, inputs, gate_out);
 //   Linear(context, up, inputs, up_out);
 #pragma once
 
 #include "kernels/kernel_context.h"
-#include "kernels/quantise_rows.h"
+#include "kernels/quantize_rows.h"
 #include "kernels/weight_matrix.h"
 #include "tensor/view.h"
 

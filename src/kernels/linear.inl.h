@@ -153,7 +153,7 @@ BATON_INLINE void StoreSums(const LinearTileArgs& args, int t, f32x16 sums) {
 
 // kTile: the rows of the tile, or 0 where they are a variable, a multiple of kRows.
 template <PanelType kType, Precision kPrecision, int kRows, int kTile>
-void QuantisedTile(const LinearTileArgs& args) {
+void QuantizedTile(const LinearTileArgs& args) {
   constexpr PanelFormat kFormat = FormatOf(kType);
   constexpr int kCodes = ActivationBytes(kPrecision);
   constexpr int kSides = SideValues(kFormat.side);
@@ -225,10 +225,10 @@ void FloatTile(const LinearTileArgs& args) {
 
 template <PanelType kType, Precision kPrecision, int kTile>
 constexpr LinearTileFn TileOf() {
-  if constexpr (IsQuantised(kType)) {
+  if constexpr (IsQuantized(kType)) {
     constexpr int kRows = Smaller(kTile, Together(kPrecision));
     constexpr int kFixedTile = kTileIsConstant ? kTile : 0;
-    return QuantisedTile<kType, kPrecision, kRows, kFixedTile>;
+    return QuantizedTile<kType, kPrecision, kRows, kFixedTile>;
   } else {
     return FloatTile<kType, Smaller(kTile, kFloatTogether)>;
   }

@@ -1,4 +1,4 @@
-// linear/<isa>/<type>/<precision>: one linear layer, quantisation of its inputs included, one
+// linear/<isa>/<type>/<precision>: one linear layer, quantization of its inputs included, one
 // thread. GMAC/s, the share of the peak of the instructions it is made of, GB/s of weights, and the
 // share of the speed at which the same memory can be read; peaks are measured in the same run.
 // The tests run it with --benchmark_min_time=0 --benchmark_filter=rows:2/.
@@ -103,7 +103,7 @@ void BenchLinear(benchmark::State& state, const Variant& variant) {
                                .precision = variant.precision,
                                .forms = weights.input_forms()};
     const RowInputs inputs =
-        QuantiseRows(with, {rows.data(), n, num_inputs}, shape, {buffer.data(), buffer.size()});
+        QuantizeRows(with, {rows.data(), n, num_inputs}, shape, {buffer.data(), buffer.size()});
     Linear(with, weights, inputs, {out.data(), n, num_outputs, stride});
   };
   // Verified once: the portable kernel gives the same bits for the first row.
@@ -120,7 +120,7 @@ void BenchLinear(benchmark::State& state, const Variant& variant) {
   }
   const double macs = static_cast<double>(num_rows * num_outputs * num_inputs);
   const double peak =
-      IsQuantised(variant.type) ? variant.peaks.integer_macs : variant.peaks.float_macs;
+      IsQuantized(variant.type) ? variant.peaks.integer_macs : variant.peaks.float_macs;
   const double times = static_cast<double>(state.iterations());
   const double read_seconds = BestSeconds([&] {
     benchmark::DoNotOptimize(

@@ -19,10 +19,10 @@ constexpr int PaddedTileRows(int rows) {
   return 1 << TileSizeIndex(rows);
 }
 
-// One row of inputs to be quantised into its place in a tile. What belongs to one block of 32
+// One row of inputs to be quantized into its place in a tile. What belongs to one block of 32
 // inputs lies together for all rows of the tile, so each pointer moves on by `tile_rows` times its
 // size.
-struct QuantiseRowArgs {
+struct QuantizeRowArgs {
   const float* row;  // [num_inputs]; null for a row of zeros
   int64_t num_inputs;
   int64_t tile_rows;
@@ -40,14 +40,14 @@ struct LinearTileArgs {
   const uint8_t* codes;  // [block][tile row][32 or 64]; of float types unused
   const float* scales;   // [block][tile row]
   const uint32_t* side;  // [block][tile row][1 or 2], of the type's kind
-  const float* floats;   // [input][tile row]; of quantised types unused
+  const float* floats;   // [input][tile row]; of quantized types unused
   float* out;            // the panel's first output of the tile's first row
   int64_t out_stride;    // floats from row to row
   int num_rows;          // rows to store, at most those of the tile
   int num_outputs;       // outputs to store, at most 16
 };
 
-using QuantiseRowFn = void (*)(const QuantiseRowArgs&);
+using QuantizeRowFn = void (*)(const QuantizeRowArgs&);
 using LinearTileFn = void (*)(const LinearTileArgs&);
 
 // The functions of one weight type.
@@ -59,7 +59,7 @@ struct LinearTiles {
 };
 
 struct LinearOps {
-  const QuantiseRowFn* quantise_row;         // by precision
+  const QuantizeRowFn* quantize_row;         // by precision
   const LinearTiles* tiles[kNumPanelTypes];  // by PanelType
 };
 

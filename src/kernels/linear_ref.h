@@ -10,10 +10,10 @@
 
 namespace baton {
 
-// The numbers that a row of inputs stands for once it is quantised: scale * code, per 32 values
+// The numbers that a row of inputs stands for once it is quantized: scale * code, per 32 values
 // with codes of magnitude at most `largest_code`; a block whose largest magnitude is below
 // `smallest_max` is zeros, one that holds a NaN or an infinity is NaN.
-inline std::vector<double> ReferenceQuantised(std::span<const float> row, float largest_code,
+inline std::vector<double> ReferenceQuantized(std::span<const float> row, float largest_code,
                                               float smallest_max) {
   std::vector<double> values(row.size());
   for (size_t first = 0; first < row.size(); first += 32) {

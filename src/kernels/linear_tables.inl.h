@@ -6,7 +6,7 @@
 
 namespace baton::BATON_ISA {
 
-extern const QuantiseRowFn kQuantiseRow[kNumPrecisions];
+extern const QuantizeRowFn kQuantizeRow[kNumPrecisions];
 extern const LinearTiles kTilesQ4_0;
 extern const LinearTiles kTilesQ4_1;
 extern const LinearTiles kTilesQ5_0;

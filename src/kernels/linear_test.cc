@@ -156,7 +156,7 @@ std::vector<float> RunLinear(const KernelContext& context, const WeightMatrix& w
   CHECK(buffer.has_value());
   // NaN, wherever it is read unwritten.
   std::ranges::fill(std::span(buffer->data(), buffer->size()), std::byte{0xff});
-  const RowInputs inputs = QuantiseRows(context, {rows.data(), num_rows, num_inputs}, shape,
+  const RowInputs inputs = QuantizeRows(context, {rows.data(), num_rows, num_inputs}, shape,
                                         {buffer->data(), buffer->size()});
   const int64_t stride = num_outputs + 3;
   std::vector<float> padded(static_cast<size_t>(num_rows * stride), kUntouched);
@@ -194,9 +194,9 @@ std::vector<float> RowByRow(const WeightMatrix& weights, std::span<const float> 
 }
 
 std::vector<double> ReferenceInputs(DType type, std::span<const float> row, Precision precision) {
-  if (!IsQuantised(type)) return {row.begin(), row.end()};
-  return precision == Precision::kFast ? ReferenceQuantised(row, 127.0f, 0x1p-119f)
-                                       : ReferenceQuantised(row, 32512.0f, 0x1p-111f);
+  if (!IsQuantized(type)) return {row.begin(), row.end()};
+  return precision == Precision::kFast ? ReferenceQuantized(row, 127.0f, 0x1p-119f)
+                                       : ReferenceQuantized(row, 32512.0f, 0x1p-111f);
 }
 
 // Every output within the error that its roundings can make.
@@ -205,7 +205,7 @@ void ExpectNearReference(const Matrix& matrix, std::span<const float> rows, Prec
   const size_t num_inputs = static_cast<size_t>(matrix.num_inputs);
   // Roundings on the way of a term: at most 4 of its own, one per later fma of the accumulator, and
   // the weight's own in the reference.
-  const double fmas = IsQuantised(matrix.type) ? 4.0 * static_cast<double>(num_inputs) / 32
+  const double fmas = IsQuantized(matrix.type) ? 4.0 * static_cast<double>(num_inputs) / 32
                                                : static_cast<double>(num_inputs);
   const double epsilon = (fmas + 6.0) * 0x1p-24;
   // A product of scales below 2^-126 is flushed to zero, and with it all of its block's integer.
@@ -415,7 +415,7 @@ TEST_P(LinearTest, ExtremeInputs) {
 INSTANTIATE_TEST_SUITE_P(Types, LinearTest, testing::ValuesIn(kTypes),
                          [](const auto& type) { return std::string(DTypeName(type.param)); });
 
-// One quantisation serves matrices of all types, and no rows are no work.
+// One quantization serves matrices of all types, and no rows are no work.
 TEST(RowInputs, ServeSeveralTypesAtOnce) {
   const auto pool = MakePool(2);
   constexpr int64_t kRows = 21;
@@ -430,7 +430,7 @@ TEST(RowInputs, ServeSeveralTypesAtOnce) {
           .num_rows = kRows, .num_inputs = kInputs, .precision = precision, .forms = forms};
       const auto buffer = AlignedBytes::Allocate(RowInputsBytes(shape));
       ASSERT_TRUE(buffer);
-      const RowInputs inputs = QuantiseRows(context, {rows.data(), kRows, kInputs}, shape,
+      const RowInputs inputs = QuantizeRows(context, {rows.data(), kRows, kInputs}, shape,
                                             {buffer->data(), buffer->size()});
       for (const DType type : kTypes) {
         const WeightMatrix weights = MustPack(RandomMatrix(type, 33, kInputs, 4), *pool);

@@ -249,7 +249,7 @@ ScaleAndMin ScaleAt(const PanelFormat& format, const uint8_t* record, int block,
 }  // namespace
 
 int64_t PanelBytes(PanelType type, int64_t num_inputs) {
-  if (IsQuantised(type)) {
+  if (IsQuantized(type)) {
     const PanelFormat& format = FormatOf(type);
     const int64_t records = (num_inputs + format.record_inputs - 1) / format.record_inputs;
     return records * format.record_bytes();
@@ -276,7 +276,7 @@ void PackPanel(PanelType type, const PanelSource& source, uint8_t* panel) {
 
 void UnpackPanelRow(PanelType type, const uint8_t* panel, int row, std::span<float> out) {
   const int64_t num_inputs = static_cast<int64_t>(out.size());
-  if (!IsQuantised(type)) {
+  if (!IsQuantized(type)) {
     for (int64_t i = 0; i < num_inputs; ++i) {
       const uint8_t* p = panel + (i * kPanelRows + row) * FloatBytes(type);
       float& x = out[static_cast<size_t>(i)];

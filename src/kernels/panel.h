@@ -2,7 +2,7 @@
 //
 // A panel is one stream that a kernel reads from its first byte to its last.
 //
-// Quantised types: records of whole cache lines, each with the codes and scales of 16 output rows
+// Quantized types: records of whole cache lines, each with the codes and scales of 16 output rows
 // over `record_inputs` inputs. Codes go in blocks of 32 inputs = 8 groups of 4. A code of w bits is
 // cut into a low plane of 2, 4 or 8 bits and a high plane of 0, 1 or 2. A plane of b bits takes b
 // lines of 64 bytes per block: group g is at bit g * b % 8 of the bytes of line g * b / 8, byte
@@ -44,11 +44,11 @@ enum class PanelType : int {
   kBF16,
   kF32,
 };
-inline constexpr int kNumQuantisedPanelTypes = 10;
+inline constexpr int kNumQuantizedPanelTypes = 10;
 inline constexpr int kNumPanelTypes = 13;
 
 // The value that activations are summed with on the way to an output, besides the codes; one array
-// of them lies beside the codes (kernels/quantise_rows.h). A is the sum of a block's 32 codes, A0
+// of them lies beside the codes (kernels/quantize_rows.h). A is the sum of a block's 32 codes, A0
 // and A1 the sums of its halves, s its scale.
 enum class SideKind : int {
   kMinus8A,        // i32 -8 A
@@ -65,7 +65,7 @@ constexpr int SideValues(SideKind kind) {
   return kind < SideKind::kMinus32Halves ? 1 : 2;
 }
 
-// What distinguishes the quantised types.
+// What distinguishes the quantized types.
 struct PanelFormat {
   DType dtype;
   int record_inputs;  // inputs per record
@@ -95,7 +95,7 @@ struct PanelFormat {
 };
 
 // By PanelType.
-inline constexpr std::array<PanelFormat, kNumQuantisedPanelTypes> kPanelFormats = {{
+inline constexpr std::array<PanelFormat, kNumQuantizedPanelTypes> kPanelFormats = {{
     {DType::kQ4_0, 64, 4, 0, 8, 1, false, false, false, SideKind::kMinus8A},
     {DType::kQ4_1, 32, 4, 0, 0, 1, true, false, false, SideKind::kScaledA},
     {DType::kQ5_0, 64, 4, 1, 16, 1, false, false, false, SideKind::kMinus16A},
@@ -122,8 +122,8 @@ static_assert(FormatOf(PanelType::kQ4_K).record_bytes() == 2368);
 static_assert(FormatOf(PanelType::kQ5_K).record_bytes() == 2880);
 static_assert(FormatOf(PanelType::kQ6_K).record_bytes() == 3392);
 
-constexpr bool IsQuantised(PanelType type) {
-  return static_cast<int>(type) < kNumQuantisedPanelTypes;
+constexpr bool IsQuantized(PanelType type) {
+  return static_cast<int>(type) < kNumQuantizedPanelTypes;
 }
 
 // The panel type of a tensor type, or nothing if there are no kernels for it.

@@ -1,4 +1,4 @@
-// Precision: how closely the inputs of quantised layers are represented.
+// Precision: how closely the inputs of quantized layers are represented.
 //
 // A header of its own, without the standard library, since the units that are compiled once per
 // instruction set read it too.

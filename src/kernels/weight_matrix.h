@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "kernels/panel.h"
-#include "kernels/quantise_rows.h"
+#include "kernels/quantize_rows.h"
 #include "tensor/aligned_buffer.h"
 #include "tensor/dtype.h"
 #include "threads/pool.h"

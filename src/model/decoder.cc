@@ -112,7 +112,7 @@ RowInputs Decoder::Prepare(View2<const float> rows, InputForms forms) {
                              .num_inputs = rows.cols(),
                              .precision = options_.precision,
                              .forms = forms};
-  return QuantiseRows(context_, rows, shape, {inputs_.data(), inputs_.size()});
+  return QuantizeRows(context_, rows, shape, {inputs_.data(), inputs_.size()});
 }
 
 void Decoder::Norm(View2<const float> in, View1<const float> weight, View2<float> out) {

@@ -77,7 +77,7 @@ inline void FillBlock(DType type, float scale, std::byte* at) {
 inline void FillTensor(const GgufTensorSpec& spec, RandomStream& random, std::span<std::byte> out) {
   const bool is_norm = spec.dims.size() == 1;
   const float scale = 1.0f / std::sqrt(static_cast<float>(spec.dims[0]));
-  if (IsQuantised(spec.type)) {
+  if (IsQuantized(spec.type)) {
     for (std::byte& byte : out) byte = static_cast<std::byte>(random.NextU32());
     const DTypeTraits& traits = TraitsOf(spec.type);
     for (size_t at = 0; at < out.size(); at += traits.block_bytes) {

@@ -160,7 +160,7 @@ std::vector<Obstacle> FindObstacles(const GgufFile& file, const std::vector<Weig
       obstacles.push_back(
           {ErrorCode::kUnavailable,
            fmt::format("tensor {} has the type {}, which Baton does not compute with; take a file "
-                       "of another quantisation (Q4_0 to Q6_K, Q8_0, F16, BF16, F32)",
+                       "of another quantization (Q4_0 to Q6_K, Q8_0, F16, BF16, F32)",
                        use.tensor_name, DTypeName(tensor->type))});
     }
   }

@@ -1,4 +1,4 @@
-#include "kernels/quantise_rows.h"
+#include "kernels/quantize_rows.h"
 
 #include <algorithm>
 
@@ -70,7 +70,7 @@ Parts Carve(const RowInputsShape& shape, Carver& carver) {
 InputForms InputForms::For(DType type) {
   const std::optional<PanelType> panel_type = PanelTypeOf(type);
   CHECK(panel_type.has_value());
-  if (!IsQuantised(*panel_type)) return {.sides = 0, .floats = true};
+  if (!IsQuantized(*panel_type)) return {.sides = 0, .floats = true};
   return {.sides = 1u << static_cast<int>(FormatOf(*panel_type).side), .floats = false};
 }
 
@@ -105,7 +105,7 @@ int64_t RowInputs::BlocksBefore(int64_t t) const {
 }
 
 void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
-  if (!IsQuantised(type)) {
+  if (!IsQuantized(type)) {
     CHECK(shape_.forms.floats);
     args.floats = floats_ + t * kLinearTileRows * shape_.num_inputs;
     return;
@@ -118,12 +118,12 @@ void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
   args.side = sides_[static_cast<size_t>(kind)] + blocks * SideValues(kind);
 }
 
-QuantiseRowArgs RowInputs::ArgsOfRow(int64_t r) const {
+QuantizeRowArgs RowInputs::ArgsOfRow(int64_t r) const {
   const int64_t t = r / kLinearTileRows;
   const int64_t in_tile = r % kLinearTileRows;
   const int64_t code_bytes = static_cast<int64_t>(CodeBytes(shape_.precision));
   const int64_t blocks = BlocksBefore(t) + in_tile;
-  QuantiseRowArgs args{};
+  QuantizeRowArgs args{};
   args.num_inputs = shape_.num_inputs;
   args.tile_rows = PaddedTileRows(TileRows(t));
   if (codes_ != nullptr) {
@@ -139,7 +139,7 @@ QuantiseRowArgs RowInputs::ArgsOfRow(int64_t r) const {
   return args;
 }
 
-RowInputs QuantiseRows(const KernelContext& context, View2<const float> rows,
+RowInputs QuantizeRows(const KernelContext& context, View2<const float> rows,
                        const RowInputsShape& shape, std::span<std::byte> buffer) {
   CHECK_EQ(rows.rows(), shape.num_rows);
   CHECK_EQ(rows.cols(), shape.num_inputs);
@@ -148,8 +148,8 @@ RowInputs QuantiseRows(const KernelContext& context, View2<const float> rows,
   if (shape.forms.sides != 0) CHECK_EQ(shape.num_inputs % kInputBlock, 0);
 
   const RowInputs inputs(shape, context.table.isa, buffer.data());
-  const QuantiseRowFn quantise =
-      context.table.linear->quantise_row[static_cast<int>(shape.precision)];
+  const QuantizeRowFn quantize =
+      context.table.linear->quantize_row[static_cast<int>(shape.precision)];
   const int64_t padded_rows = inputs.PaddedRows();
   // A row is a few microseconds of work; many rows go by tiles.
   const int64_t per_task =
@@ -157,9 +157,9 @@ RowInputs QuantiseRows(const KernelContext& context, View2<const float> rows,
   context.pool.ParallelFor((padded_rows + per_task - 1) / per_task, [&](int64_t task, int) {
     const int64_t end = std::min((task + 1) * per_task, padded_rows);
     for (int64_t r = task * per_task; r < end; ++r) {
-      QuantiseRowArgs args = inputs.ArgsOfRow(r);
+      QuantizeRowArgs args = inputs.ArgsOfRow(r);
       args.row = r < shape.num_rows ? rows.row(r) : nullptr;
-      quantise(args);
+      quantize(args);
     }
   });
   return inputs;

@@ -1,7 +1,7 @@
 // The inputs of linear layers, in the form in which the kernels read them.
 //
 // Made once per matrix of rows and shared by all layers that read it (q, k and v; gate and up).
-// Quantised weights read 32 codes per block with one binary32 scale: int8 under Precision::kFast,
+// Quantized weights read 32 codes per block with one binary32 scale: int8 under Precision::kFast,
 // int16 under kExact. Float weights read the numbers themselves.
 //
 // A block of 32 inputs with the largest magnitude `amax`, and L = 127 (fast) or 32,512 (exact):
@@ -46,10 +46,10 @@ struct RowInputsShape {
   InputForms forms;
 };
 
-// The buffer that QuantiseRows needs. Units: bytes.
+// The buffer that QuantizeRows needs. Units: bytes.
 size_t RowInputsBytes(const RowInputsShape& shape);
 
-// Rows of inputs in kernel form. A view: it lives in the buffer given to QuantiseRows.
+// Rows of inputs in kernel form. A view: it lives in the buffer given to QuantizeRows.
 class RowInputs {
  public:
   const RowInputsShape& shape() const { return shape_; }
@@ -66,12 +66,12 @@ class RowInputs {
   void PointAt(int64_t t, PanelType type, LinearTileArgs& args) const;
 
  private:
-  friend RowInputs QuantiseRows(const KernelContext&, View2<const float>, const RowInputsShape&,
+  friend RowInputs QuantizeRows(const KernelContext&, View2<const float>, const RowInputsShape&,
                                 std::span<std::byte>);
   RowInputs(const RowInputsShape& shape, Isa isa, std::byte* buffer);
 
   int64_t BlocksBefore(int64_t t) const;
-  QuantiseRowArgs ArgsOfRow(int64_t r) const;
+  QuantizeRowArgs ArgsOfRow(int64_t r) const;
   int64_t PaddedRows() const;
 
   RowInputsShape shape_;
@@ -87,7 +87,7 @@ class RowInputs {
 // Requires: buffer has RowInputsBytes(shape) bytes, aligned to 64, and outlives the result, which
 //   serves only the instruction set of `context`.
 // Threads: the pool's. Memory: none but the buffer; `rows` is not read after the return.
-RowInputs QuantiseRows(const KernelContext& context, View2<const float> rows,
+RowInputs QuantizeRows(const KernelContext& context, View2<const float> rows,
                        const RowInputsShape& shape, std::span<std::byte> buffer);
 
 }  // namespace baton

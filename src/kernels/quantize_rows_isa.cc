@@ -1,4 +1,4 @@
-// Turns a row of inputs into codes, scales and side values (rules: kernels/quantise_rows.h).
+// Turns a row of inputs into codes, scales and side values (rules: kernels/quantize_rows.h).
 #include "kernels/f32x16.h"
 #include "kernels/i8dot.inl.h"
 #include "kernels/linear_tables.inl.h"
@@ -13,7 +13,7 @@ struct BlockCodes {
 };
 
 template <Precision kPrecision>
-BATON_INLINE BlockCodes Quantise(f32x16 first, f32x16 second) {
+BATON_INLINE BlockCodes Quantize(f32x16 first, f32x16 second) {
   constexpr float kLargest = kPrecision == Precision::kFast ? 127.0f : 32512.0f;
   constexpr float kSmallestMax = kPrecision == Precision::kFast ? 0x1p-119f : 0x1p-111f;
   constexpr int32_t kInfinityBits = 0x7f800000;
@@ -42,7 +42,7 @@ struct HalfSums {
 };
 
 // The side values of block b of a row, of the kinds that are wanted.
-BATON_INLINE void StoreSides(const QuantiseRowArgs& args, int64_t b, HalfSums sums, float scale) {
+BATON_INLINE void StoreSides(const QuantizeRowArgs& args, int64_t b, HalfSums sums, float scale) {
   const auto place = [&](SideKind kind) __attribute__((always_inline))->uint32_t* {
     uint32_t* side = args.sides[static_cast<int>(kind)];
     return side == nullptr ? nullptr : side + b * args.tile_rows * SideValues(kind);
@@ -67,7 +67,7 @@ BATON_INLINE void StoreSides(const QuantiseRowArgs& args, int64_t b, HalfSums su
 }
 
 template <Precision kPrecision>
-void QuantiseRow(const QuantiseRowArgs& args) {
+void QuantizeRow(const QuantizeRowArgs& args) {
   if (args.floats != nullptr) {
     for (int64_t k = 0; k < args.num_inputs; ++k) {
       args.floats[k * args.tile_rows] = args.row != nullptr ? args.row[k] : 0.0f;
@@ -81,7 +81,7 @@ void QuantiseRow(const QuantiseRowArgs& args) {
       first = Load(args.row + b * kInputBlock);
       second = Load(args.row + b * kInputBlock + kLanes);
     }
-    const BlockCodes codes = Quantise<kPrecision>(first, second);
+    const BlockCodes codes = Quantize<kPrecision>(first, second);
     const int64_t at = b * args.tile_rows;
     StoreCodes<kPrecision>(args.codes + at * ActivationBytes(kPrecision), codes.first,
                            codes.second);
@@ -92,7 +92,7 @@ void QuantiseRow(const QuantiseRowArgs& args) {
 
 }  // namespace
 
-const QuantiseRowFn kQuantiseRow[kNumPrecisions] = {QuantiseRow<Precision::kFast>,
-                                                    QuantiseRow<Precision::kExact>};
+const QuantizeRowFn kQuantizeRow[kNumPrecisions] = {QuantizeRow<Precision::kFast>,
+                                                    QuantizeRow<Precision::kExact>};
 
 }  // namespace baton::BATON_ISA
