@@ -2,20 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
+
+#include "base/system_files.h"
 
 namespace baton {
 
-// Where the system describes itself; other folders in tests.
-struct MemorySource {
-  std::filesystem::path proc = "/proc";
-  std::filesystem::path sys = "/sys";
-};
-
-// What the system calls available, within the limits of the process's cgroup and of all above it
-// (v1 and v2). Pages of files that the kernel can drop count as free in both. Nothing if neither
-// can be read. Units: bytes.
-std::optional<uint64_t> AvailableMemory(const MemorySource& source);
+// What the system calls available, within the limits of the process's cgroups. Pages of files that
+// the kernel can drop count as free in both. Nothing if neither can be read. Units: bytes.
+std::optional<uint64_t> AvailableMemory(const SystemFolders& system);
 
 }  // namespace baton

@@ -1,106 +1,51 @@
 #include "engine/available_memory.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <string>
+
+#include "base/test_system_files.h"
 
 namespace baton {
 namespace {
 
-namespace fs = std::filesystem;
-
-class AvailableMemoryTest : public testing::Test {
+class AvailableMemoryTest : public SystemFilesTest {
  protected:
-  void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / ("memory_" + std::to_string(getpid()));
-    fs::remove_all(root_);
-    source_ = {.proc = root_ / "proc", .sys = root_ / "sys"};
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  void Write(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  // A group of version 2 below the mount.
-  void WriteGroup(const std::string& group, const std::string& max, const std::string& current) {
-    Write("sys/fs/cgroup/" + group + "/memory.max", max + "\n");
-    Write("sys/fs/cgroup/" + group + "/memory.current", current + "\n");
-  }
-  void WriteSystem(uint64_t kilobytes) {
+  void WriteSystem(const std::string& available) {
     Write("proc/meminfo", "MemTotal:       99999999 kB\nMemFree:  5 kB\nMemAvailable:   " +
-                              std::to_string(kilobytes) + " kB\nBuffers: 7 kB\n");
+                              available + " kB\nBuffers: 7 kB\n");
   }
-
-  fs::path root_;
-  MemorySource source_;
+  void WriteGroup(const std::string& max, const std::string& current) {
+    Write("proc/self/cgroup", "0::/job\n");
+    Write("sys/fs/cgroup/job/memory.max", max + "\n");
+    Write("sys/fs/cgroup/job/memory.current", current + "\n");
+  }
 };
 
 TEST_F(AvailableMemoryTest, NothingReadable) {
-  EXPECT_EQ(AvailableMemory(source_), std::nullopt);
+  EXPECT_EQ(AvailableMemory(system_), std::nullopt);
 }
 
 TEST_F(AvailableMemoryTest, TheSystemAlone) {
-  WriteSystem(1000);
-  EXPECT_EQ(AvailableMemory(source_), 1024000u);
+  WriteSystem("1000");
+  EXPECT_EQ(AvailableMemory(system_), 1024000u);
+  WriteSystem("18446744073709551615");  // more bytes than a number can say
+  EXPECT_EQ(AvailableMemory(system_), std::nullopt);
 }
 
-TEST_F(AvailableMemoryTest, TheProcessesOwnGroupCounts) {
-  WriteSystem(1000000);
-  Write("proc/self/cgroup", "0::/user/job\n");
-  WriteGroup("other", "10", "5");  // not ours
-  EXPECT_EQ(AvailableMemory(source_), 1024000000u);
-  WriteGroup("user/job", "5000000", "2000000");
-  EXPECT_EQ(AvailableMemory(source_), 3000000u);
+TEST_F(AvailableMemoryTest, TheGroupAlone) {
+  WriteGroup("5000000", "2000000");
+  EXPECT_EQ(AvailableMemory(system_), 3000000u);
 }
 
-TEST_F(AvailableMemoryTest, DroppableFilePagesAreFree) {
-  Write("proc/self/cgroup", "0::/job\n");
-  WriteGroup("job", "5000000", "4900000");
-  Write("sys/fs/cgroup/job/memory.stat",
-        "anon 1000\nfile 4800000\ninactive_anon 3\ninactive_file 4000000\nactive_file 5\n");
-  EXPECT_EQ(AvailableMemory(source_), 4100000u);
-  // Counters are read one after the other and may disagree.
-  Write("sys/fs/cgroup/job/memory.stat", "inactive_file 9000000\n");
-  EXPECT_EQ(AvailableMemory(source_), 5000000u);
-}
-
-TEST_F(AvailableMemoryTest, TheTightestOfTheGroupsAbove) {
-  Write("proc/self/cgroup", "0::/a/b/c\n");
-  WriteGroup("a/b/c", "max", "100");
-  WriteGroup("a/b", "8000", "100");
-  WriteGroup("a", "5000", "4999");
-  EXPECT_EQ(AvailableMemory(source_), 1u);
-  WriteGroup("a", "5000", "6000");  // over its limit
-  EXPECT_EQ(AvailableMemory(source_), 0u);
-}
-
-TEST_F(AvailableMemoryTest, AContainerSeesItsGroupAtTheMountsRoot) {
-  Write("proc/self/cgroup", "0::/docker/0123\n");
-  WriteGroup(".", "7000", "1000");
-  EXPECT_EQ(AvailableMemory(source_), 6000u);
-}
-
-TEST_F(AvailableMemoryTest, VersionOne) {
-  WriteSystem(1000000);
-  Write("proc/self/cgroup", "12:cpu,cpuacct:/job\n7:memory:/job\n1:name=systemd:/x\n0::/\n");
-  Write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "900000\n");
-  Write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "800000\n");
-  Write("sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 300000\n");
-  EXPECT_EQ(AvailableMemory(source_), 400000u);
-  // No limit is a huge number there.
-  Write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
-  EXPECT_EQ(AvailableMemory(source_), 1024000000u);
-}
-
-TEST_F(AvailableMemoryTest, NonsenseIsNoLimit) {
-  WriteSystem(10);
-  Write("proc/self/cgroup", "\n:\n0:\nx:memory\n0::\n" + std::string(100000, ':') + "\n");
-  Write("sys/fs/cgroup/memory.max", "-5\n");
-  Write("sys/fs/cgroup/memory.current", "");
-  EXPECT_EQ(AvailableMemory(source_), 10240u);
+TEST_F(AvailableMemoryTest, TheLessOfSystemAndGroup) {
+  WriteSystem("1000");
+  WriteGroup("5000000", "2000000");
+  EXPECT_EQ(AvailableMemory(system_), 1024000u);
+  WriteGroup("5000000", "4900000");
+  EXPECT_EQ(AvailableMemory(system_), 100000u);
+  WriteGroup("max", "4900000");
+  EXPECT_EQ(AvailableMemory(system_), 1024000u);
 }
 
 TEST(AvailableMemory, OfThisMachine) {

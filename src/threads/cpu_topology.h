@@ -1,9 +1,10 @@
 // Which CPUs this process may use, and how much of them.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <vector>
+
+#include "base/system_files.h"
 
 namespace baton {
 
@@ -25,10 +26,9 @@ struct CpuTopology {
   int num_compute_threads() const;
 };
 
-// Where the system describes itself; another folder in tests.
+// What a topology is read from.
 struct TopologySource {
-  std::filesystem::path proc = "/proc";
-  std::filesystem::path sys = "/sys";
+  SystemFolders system;
   std::vector<int> affinity;  // CPUs allowed
 };
 
