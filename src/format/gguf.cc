@@ -160,14 +160,6 @@ Result<std::string_view> GgufFile::GetString(std::string_view key) const {
   return Get({*this, key, "a string"}, ToString);
 }
 
-Result<uint32_t> GgufFile::GetUint32Or(std::string_view key, uint32_t otherwise) const {
-  return GetOr(GetUint32(key), otherwise);
-}
-
-Result<uint64_t> GgufFile::GetUint64Or(std::string_view key, uint64_t otherwise) const {
-  return GetOr(GetUint64(key), otherwise);
-}
-
 Result<int64_t> GgufFile::GetInt64Or(std::string_view key, int64_t otherwise) const {
   return GetOr(GetInt64(key), otherwise);
 }
@@ -194,11 +186,6 @@ Result<std::span<const std::string_view>> GgufFile::GetStringArray(std::string_v
       array != nullptr && (array->element_type == GgufType::kString || array->size == 0);
   if (!fits) return FailType(wanted, Describe(*value));
   return std::span<const std::string_view>(array->strings);
-}
-
-Result<std::vector<uint32_t>> GgufFile::GetUint32Array(std::string_view key) const {
-  return GetArray({*this, key, "an array of integers from 0 to 4294967295"},
-                  NarrowUnsigned<uint32_t>);
 }
 
 Result<std::vector<int32_t>> GgufFile::GetInt32Array(std::string_view key) const {
@@ -238,12 +225,6 @@ Result<void> GgufFile::CheckSupportedTypes() const {
       fmt::format("{}: has tensor types that Baton cannot compute with yet: {}; get or make "
                   "the model in a supported type, such as Q4_K_M or Q8_0",
                   name_, lacking));
-}
-
-void GgufFile::PrefetchPages(const GgufTensor& tensor) const {
-  if (parts_.empty()) return;
-  CHECK_LT(tensor.part, parts_.size());
-  parts_[tensor.part].Prefetch({tensor.data, tensor.byte_size});
 }
 
 void GgufFile::ReleasePages(const GgufTensor& tensor) const {

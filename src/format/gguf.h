@@ -113,8 +113,6 @@ class GgufFile {
   Result<float> GetFloat32(std::string_view key) const;
   Result<bool> GetBool(std::string_view key) const;
   Result<std::string_view> GetString(std::string_view key) const;
-  Result<uint32_t> GetUint32Or(std::string_view key, uint32_t otherwise) const;
-  Result<uint64_t> GetUint64Or(std::string_view key, uint64_t otherwise) const;
   Result<int64_t> GetInt64Or(std::string_view key, int64_t otherwise) const;
   Result<float> GetFloat32Or(std::string_view key, float otherwise) const;
   Result<bool> GetBoolOr(std::string_view key, bool otherwise) const;
@@ -122,7 +120,6 @@ class GgufFile {
 
   // Arrays; same rules for their elements. The strings stay in the file, numbers are copied.
   Result<std::span<const std::string_view>> GetStringArray(std::string_view key) const;
-  Result<std::vector<uint32_t>> GetUint32Array(std::string_view key) const;
   Result<std::vector<int32_t>> GetInt32Array(std::string_view key) const;
   Result<std::vector<float>> GetFloat32Array(std::string_view key) const;
   Result<std::vector<bool>> GetBoolArray(std::string_view key) const;
@@ -136,8 +133,6 @@ class GgufFile {
   // Errors: kUnavailable, naming each type it lacks, how many tensors have it, and the first.
   Result<void> CheckSupportedTypes() const;
 
-  // Tells the system that a tensor will be read soon, all of it.
-  void PrefetchPages(const GgufTensor& tensor) const;
   // Gives back the memory that holds a tensor's pages; they are read anew when touched. Pages that
   // it shares with its neighbours stay.
   void ReleasePages(const GgufTensor& tensor) const;

@@ -77,7 +77,6 @@ class GgufSplit : public ::testing::Test {
       float value = -1;
       std::memcpy(&value, tensor->Row(0).data() + 28, sizeof(value));
       EXPECT_EQ(value, static_cast<float>(k));
-      file->PrefetchPages(*tensor);
       file->ReleasePages(*tensor);
     }
   }

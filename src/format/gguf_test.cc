@@ -70,8 +70,6 @@ TEST(Gguf, GettersSayWhatTheyWanted) {
               HasSubstr("must be a string, it is an array of 4 string"));
   EXPECT_THAT(file.GetStringArray("array.int32").error().message,
               HasSubstr("must be an array of strings, it is an array of 3 int32"));
-  EXPECT_THAT(file.GetUint32Array("array.int32").error().message,
-              HasSubstr("it is int32 -2 at index 1"));
   EXPECT_THAT(file.GetInt32Array("kind.int32").error().message, HasSubstr("it is int32 -2000000"));
 }
 
@@ -79,12 +77,10 @@ TEST(Gguf, OrFormsOnlyCoverMissingKeys) {
   const GgufFile file = OpenSeed("kinds.gguf");
   EXPECT_EQ(*file.GetFloat32Or("llama.rope.freq_base", 10000.0f), 10000.0f);
   EXPECT_EQ(*file.GetFloat32Or("kind.float32", 10000.0f), 0.15625f);
-  EXPECT_EQ(*file.GetUint32Or("none", 7), 7u);
-  EXPECT_EQ(*file.GetUint64Or("none", 8), 8u);
   EXPECT_EQ(*file.GetInt64Or("none", -9), -9);
   EXPECT_EQ(*file.GetBoolOr("none", true), true);
   EXPECT_EQ(*file.GetStringOr("none", "x"), "x");
-  EXPECT_EQ(file.GetUint32Or("kind.string", 7).error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(file.GetInt64Or("kind.string", 7).error().code, ErrorCode::kCorrupt);
   EXPECT_EQ(file.GetStringOr("kind.uint8", "x").error().code, ErrorCode::kCorrupt);
 }
 

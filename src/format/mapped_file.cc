@@ -57,22 +57,6 @@ class Descriptor {
   int number_;
 };
 
-struct PageRange {
-  void* start;
-  size_t num_bytes;
-};
-
-// Whole pages around (outward) or inside (inward) a range.
-PageRange PagesOf(std::span<const std::byte> range, bool outward) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<uintptr_t>(range.data());
-  const uintptr_t last = first + range.size();
-  const uintptr_t start = outward ? first / page * page : (first + page - 1) / page * page;
-  const uintptr_t end = outward ? last : last / page * page;
-  if (end <= start) return {.start = nullptr, .num_bytes = 0};
-  return {.start = reinterpret_cast<void*>(start), .num_bytes = end - start};
-}
-
 bool Contains(std::span<const std::byte> whole, std::span<const std::byte> range) {
   const auto whole_start = reinterpret_cast<uintptr_t>(whole.data());
   const auto start = reinterpret_cast<uintptr_t>(range.data());
@@ -119,16 +103,13 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-void MappedFile::Prefetch(std::span<const std::byte> range) const {
-  CHECK(Contains(bytes_, range));
-  const PageRange pages = PagesOf(range, /*outward=*/true);
-  if (pages.num_bytes != 0) (void)madvise(pages.start, pages.num_bytes, MADV_WILLNEED);
-}
-
 void MappedFile::Release(std::span<const std::byte> range) const {
   CHECK(Contains(bytes_, range));
-  const PageRange pages = PagesOf(range, /*outward=*/false);
-  if (pages.num_bytes != 0) (void)madvise(pages.start, pages.num_bytes, MADV_DONTNEED);
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<uintptr_t>(range.data());
+  const uintptr_t start = (first + page - 1) / page * page;
+  const uintptr_t end = (first + range.size()) / page * page;
+  if (end > start) (void)madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
 }
 
 }  // namespace baton

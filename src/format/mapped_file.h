@@ -26,8 +26,6 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Tells the system that this range will be read soon. Requires: it lies in bytes().
-  void Prefetch(std::span<const std::byte> range) const;
   // Gives back the memory of the pages that lie wholly in the range; they are read anew when
   // touched. Requires: it lies in bytes().
   void Release(std::span<const std::byte> range) const;

@@ -38,7 +38,6 @@ TEST_F(MappedFileTest, HoldsTheBytesOfTheFile) {
   MappedFile moved = *std::move(file);
   const auto bytes = moved.bytes();
   ASSERT_EQ(bytes.size(), content.size());
-  moved.Prefetch(bytes.subspan(100, 5000));
   moved.Release(bytes.subspan(100, 9000));
   moved.Release(bytes.subspan(100, 10));
   for (const std::byte byte : bytes) ASSERT_EQ(byte, std::byte{'x'});

@@ -40,8 +40,6 @@ class BlockLayout {
   size_t head_stride() const { return record().Bytes(); }
   size_t layer_stride() const { return head_stride() * static_cast<size_t>(shape_.num_kv_heads); }
   size_t block_bytes() const { return layer_stride() * static_cast<size_t>(shape_.num_layers); }
-  // Rounded up: statistics count as a 64th for each token.
-  size_t bytes_per_token() const { return (block_bytes() + kBlockTokens - 1) / kBlockTokens; }
 
   // From the block's start to the record of a layer and KV head. Requires: both exist.
   size_t RecordOffset(int layer, int kv_head) const {

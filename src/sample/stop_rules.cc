@@ -22,20 +22,6 @@ std::string_view StopReasonName(StopReason reason) {
   return "?";
 }
 
-std::string_view FinishReasonName(StopReason reason) {
-  switch (reason) {
-    case StopReason::kEndToken:
-    case StopReason::kStopString:
-      return "stop";
-    case StopReason::kLength:
-    case StopReason::kContextFull:
-      return "length";
-    case StopReason::kCancelled:
-      return "cancelled";
-  }
-  return "?";
-}
-
 Result<> Validate(const StopRules& rules, int64_t vocab_size) {
   if (rules.max_tokens && *rules.max_tokens < 0) {
     return Fail(ErrorCode::kInvalid,

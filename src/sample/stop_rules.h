@@ -23,10 +23,6 @@ enum class StopReason {
 // For people and reports: "end-token", "stop-string", "length", "context-full", "cancelled".
 std::string_view StopReasonName(StopReason reason);
 
-// As chat APIs call it: "stop" for the first two, else "length"; "cancelled" for the last, which no
-// client ever reads.
-std::string_view FinishReasonName(StopReason reason);
-
 // The limits of one generation.
 struct StopRules {
   std::vector<TokenId> end_tokens;    // all of the file's

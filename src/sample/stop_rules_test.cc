@@ -68,9 +68,6 @@ TEST(StopRules, RefusesImpossibleLimits) {
 
 TEST(StopReason, HasNames) {
   EXPECT_EQ(StopReasonName(StopReason::kContextFull), "context-full");
-  EXPECT_EQ(FinishReasonName(StopReason::kContextFull), "length");
-  EXPECT_EQ(FinishReasonName(StopReason::kEndToken), "stop");
-  EXPECT_EQ(FinishReasonName(StopReason::kStopString), "stop");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Views of one, two and three dimensions: a pointer, extents and strides; they own nothing.
+// Views of one and two dimensions: a pointer, extents and a stride; they own nothing.
 //
 // Extents are named from the outermost inwards; the innermost dimension is contiguous. Views are
 // passed by value.
@@ -12,7 +12,7 @@
 
 namespace baton {
 
-// Consecutive elements. Same as std::span with a signed size; for symmetry with View2 and View3.
+// Consecutive elements. Same as std::span with a signed size; for symmetry with View2.
 template <typename T>
 class View1 {
  public:
@@ -82,55 +82,6 @@ class View2 {
   int64_t rows_ = 0;
   int64_t cols_ = 0;
   int64_t stride_ = 0;
-};
-
-// Planes of rows: element (p, r, c) is at p * plane_stride + r * row_stride + c.
-template <typename T>
-class View3 {
- public:
-  struct Strides {
-    int64_t plane;
-    int64_t row;
-  };
-
-  View3() = default;
-  // Without gaps: [planes, rows, cols].
-  View3(T* data, int64_t planes, int64_t rows, int64_t cols)
-      : View3(data, planes, rows, cols, Strides{.plane = rows * cols, .row = cols}) {}
-  // Requires: strides.row >= cols; strides.plane >= 0. Planes may interleave with rows (heads
-  // within rows): then strides.plane < strides.row.
-  View3(T* data, int64_t planes, int64_t rows, int64_t cols, Strides strides)
-      : data_(data), planes_(planes), rows_(rows), cols_(cols), strides_(strides) {
-    CHECK_GE(planes, 0);
-    CHECK_GE(rows, 0);
-    CHECK_GE(cols, 0);
-    CHECK_GE(strides.row, cols);
-    CHECK_GE(strides.plane, 0);
-  }
-  // NOLINTNEXTLINE(google-explicit-constructor): a view of T is a view of const T.
-  operator View3<const T>() const {
-    return {data_, planes_, rows_, cols_, {strides_.plane, strides_.row}};
-  }
-
-  T* data() const { return data_; }
-  int64_t planes() const { return planes_; }
-  int64_t rows() const { return rows_; }
-  int64_t cols() const { return cols_; }
-  Strides strides() const { return strides_; }
-  T* row(int64_t p, int64_t r) const { return data_ + p * strides_.plane + r * strides_.row; }
-  T& operator()(int64_t p, int64_t r, int64_t c) const { return row(p, r)[c]; }
-  // One plane. Requires: 0 <= p < planes().
-  View2<T> Plane(int64_t p) const {
-    CHECK(p >= 0 && p < planes_);
-    return {data_ + p * strides_.plane, rows_, cols_, strides_.row};
-  }
-
- private:
-  T* data_ = nullptr;
-  int64_t planes_ = 0;
-  int64_t rows_ = 0;
-  int64_t cols_ = 0;
-  Strides strides_{.plane = 0, .row = 0};
 };
 
 }  // namespace baton

@@ -37,17 +37,6 @@ TEST(View2, RowsColumnsAndStride) {
   EXPECT_EQ(values[0], 42);
 }
 
-TEST(View3, PlanesMayLieWithinRows) {
-  std::vector<int> values = Counting(24);
-  const View3<int> dense(values.data(), 2, 3, 4);
-  EXPECT_EQ(dense(1, 2, 3), 23);
-  // Rows of 2 heads x 4: a plane is a head.
-  const View3<const int> heads(values.data(), 2, 3, 4, {.plane = 4, .row = 8});
-  EXPECT_EQ(heads(1, 2, 3), 23);
-  EXPECT_EQ(heads(1, 0, 0), 4);
-  EXPECT_EQ(heads.Plane(1)(2, 0), 20);
-}
-
 TEST(ViewDeathTest, OutsideIsABug) {
   std::vector<int> values = Counting(12);
   const View2<int> view(values.data(), 3, 4);

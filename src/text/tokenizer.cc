@@ -397,10 +397,6 @@ std::span<const TokenId> Tokenizer::EndTokens() const {
   return parts_->end_tokens;
 }
 
-bool Tokenizer::IsEnd(TokenId id) const {
-  return std::binary_search(parts_->end_tokens.begin(), parts_->end_tokens.end(), id);
-}
-
 size_t Tokenizer::size() const {
   return parts_->types.size();
 }

@@ -92,7 +92,6 @@ class Tokenizer {
   // and every control or user-defined token with a name that model families use for these
   // (kEndTokenNames in tokenizer.cc: "<|im_end|>", "<|eot_id|>", "<end_of_turn>", ...).
   std::span<const TokenId> EndTokens() const;
-  bool IsEnd(TokenId id) const;
 
   // The number of tokens.
   size_t size() const;

@@ -41,12 +41,9 @@ class PieceIndex {
   // Threads: any number of readers.
   TokenId Find(const PieceTable& table, std::string_view bytes) const;
 
-  // The length of the longest piece.
-  size_t max_piece_bytes() const { return max_piece_bytes_; }
-
  private:
   std::vector<TokenId> slots_;  // kNoToken = free; size is a power of two
-  size_t max_piece_bytes_ = 0;
+  size_t max_piece_bytes_ = 0;  // no longer text can be found
 };
 
 }  // namespace baton

@@ -1,6 +1,8 @@
 #include "model/arch/architecture.h"
 
 #include <array>
+#include <string>
+#include <string_view>
 
 namespace baton {
 namespace {
@@ -30,12 +32,6 @@ Result<ModelSpec> ReadModelSpec(const GgufFile& file) {
   return Fail(ErrorCode::kUnavailable, file.name() + ": Baton does not run the architecture \"" +
                                            std::string(name->substr(0, 64)) +
                                            "\" yet; it runs: " + known);
-}
-
-std::vector<std::string_view> SupportedArchitectures() {
-  std::vector<std::string_view> names;
-  for (const Architecture& architecture : kArchitectures) names.push_back(architecture.name);
-  return names;
 }
 
 }  // namespace baton

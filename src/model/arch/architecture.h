@@ -1,10 +1,6 @@
 // The architectures that Baton runs: a name in general.architecture, and how to read its metadata.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/result.h"
 #include "format/gguf.h"
 #include "model/model_spec.h"
@@ -20,8 +16,5 @@ Result<ModelSpec> ReadGemma3Spec(const GgufFile& file);
 // Reads the metadata of a file of any architecture in the table.
 // Errors: as above; unavailable if the table lacks the file's architecture, with the list.
 Result<ModelSpec> ReadModelSpec(const GgufFile& file);
-
-// The names in the table, ascending.
-std::vector<std::string_view> SupportedArchitectures();
 
 }  // namespace baton

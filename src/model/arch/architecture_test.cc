@@ -10,16 +10,11 @@
 namespace baton {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Result<ModelSpec> ReadEdited(const TinyModel& tiny) {
   const std::vector<std::byte> image = MakeTinyModel(tiny);
   return ReadModelSpec(*GgufFile::Parse(image, "tiny.gguf"));
-}
-
-TEST(Architecture, TheTable) {
-  EXPECT_THAT(SupportedArchitectures(), ElementsAre("gemma3", "llama"));
 }
 
 TEST(Architecture, AnUnknownOneIsRefusedWithTheList) {
