@@ -1,4 +1,4 @@
-// Calls: macros, recursive loops, methods and functions.
+// The part of Evaluation that calls: macros, recursive loops, methods and functions.
 #include <algorithm>
 #include <utility>
 

@@ -20,6 +20,7 @@
 #include "text/template_failure.h"
 #include "text/template_parser.h"
 #include "text/template_unicode.h"
+#include "text/unicode.h"
 
 namespace baton {
 
@@ -81,7 +82,7 @@ Result<Template> Template::Parse(std::string_view source) {
     return Fail(ErrorCode::kExhausted,
                 "the chat template is too large: " + std::to_string(source.size()) +
                     " bytes, at most " + std::to_string(kMaxSourceBytes));
-  if (!templates::IsValidUtf8(source))
+  if (!IsValidUtf8(source))
     return Fail(ErrorCode::kCorrupt, "the chat template is not valid UTF-8");
   try {
     auto parsed = std::make_shared<templates::ParsedTemplate>();

@@ -1,3 +1,4 @@
+// The statement half of Evaluation, and what it owns: output, scopes, the objects of the render.
 #include "text/template_evaluation.h"
 
 #include <utility>

@@ -1,6 +1,8 @@
 // The expression half of Parser: one function per level of precedence, loosest first.
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "text/template_filters.h"
@@ -8,7 +10,25 @@
 #include "text/template_predicates.h"
 
 namespace baton::templates {
+
+struct BinaryOperator {
+  std::string_view text;
+  ExprKind kind;
+  char op;               // of kBinary (template_ast.h)
+  bool is_name = false;  // a name to the lexer, not an operator
+};
+
 namespace {
+
+// The operators of the levels that join two operands from the left, loosest first.
+constexpr std::array kOr = {BinaryOperator{"or", ExprKind::kOr, 0, true}};
+constexpr std::array kAnd = {BinaryOperator{"and", ExprKind::kAnd, 0, true}};
+constexpr std::array kSums = {BinaryOperator{"+", ExprKind::kBinary, '+'},
+                              BinaryOperator{"-", ExprKind::kBinary, '-'}};
+constexpr std::array kProducts = {
+    BinaryOperator{"*", ExprKind::kBinary, '*'}, BinaryOperator{"/", ExprKind::kBinary, '/'},
+    BinaryOperator{"//", ExprKind::kBinary, 'f'}, BinaryOperator{"%", ExprKind::kBinary, '%'}};
+constexpr std::array kPower = {BinaryOperator{"**", ExprKind::kBinary, '^'}};
 
 struct NamedCompare {
   std::string_view text;
@@ -20,6 +40,12 @@ constexpr std::array<NamedCompare, 6> kCompareOps = {{{"==", CompareOp::kEq},
                                                       {"<=", CompareOp::kLe},
                                                       {">", CompareOp::kGt},
                                                       {">=", CompareOp::kGe}}};
+
+const BinaryOperator* FindOperator(std::span<const BinaryOperator> level, const Token& token) {
+  for (const BinaryOperator& binary : level)
+    if (binary.is_name ? token.IsName(binary.text) : token.IsOperator(binary.text)) return &binary;
+  return nullptr;
+}
 
 void Deepen(int* depth, const ExprPtr& child) {
   if (child != nullptr) *depth = std::max(*depth, child->depth + 1);
@@ -82,26 +108,24 @@ ExprPtr Parser::ParseExpression(bool with_inline_if) {
   return expr;
 }
 
-ExprPtr Parser::ParseOr() {
-  ExprPtr left = ParseAnd();
-  while (Current().IsName("or")) {
-    auto expr = Make(ExprKind::kOr, Take().position);
+ExprPtr Parser::ParseBinary(std::span<const BinaryOperator> level, ExprPtr (Parser::*operand)()) {
+  ExprPtr left = (this->*operand)();
+  while (const BinaryOperator* binary = FindOperator(level, Current())) {
+    auto expr = Make(binary->kind, Take().position);
+    expr->op = binary->op;
     expr->children.push_back(std::move(left));
-    expr->children.push_back(ParseAnd());
+    expr->children.push_back((this->*operand)());
     left = Finish(std::move(expr));
   }
   return left;
 }
 
+ExprPtr Parser::ParseOr() {
+  return ParseBinary(kOr, &Parser::ParseAnd);
+}
+
 ExprPtr Parser::ParseAnd() {
-  ExprPtr left = ParseNot();
-  while (Current().IsName("and")) {
-    auto expr = Make(ExprKind::kAnd, Take().position);
-    expr->children.push_back(std::move(left));
-    expr->children.push_back(ParseNot());
-    left = Finish(std::move(expr));
-  }
-  return left;
+  return ParseBinary(kAnd, &Parser::ParseNot);
 }
 
 ExprPtr Parser::ParseNot() {
@@ -141,16 +165,7 @@ ExprPtr Parser::ParseCompare() {
 }
 
 ExprPtr Parser::ParseSum() {
-  ExprPtr left = ParseConcat();
-  while (Current().IsOperator("+") || Current().IsOperator("-")) {
-    const Token token = Take();
-    auto expr = Make(ExprKind::kBinary, token.position);
-    expr->op = token.text[0];
-    expr->children.push_back(std::move(left));
-    expr->children.push_back(ParseConcat());
-    left = Finish(std::move(expr));
-  }
-  return left;
+  return ParseBinary(kSums, &Parser::ParseConcat);
 }
 
 ExprPtr Parser::ParseConcat() {
@@ -163,29 +178,15 @@ ExprPtr Parser::ParseConcat() {
 }
 
 ExprPtr Parser::ParseProduct() {
-  ExprPtr left = ParsePower();
-  while (Current().IsOperator("*") || Current().IsOperator("/") || Current().IsOperator("//") ||
-         Current().IsOperator("%")) {
-    const Token token = Take();
-    auto expr = Make(ExprKind::kBinary, token.position);
-    expr->op = token.text == "//" ? 'f' : token.text[0];
-    expr->children.push_back(std::move(left));
-    expr->children.push_back(ParsePower());
-    left = Finish(std::move(expr));
-  }
-  return left;
+  return ParseBinary(kProducts, &Parser::ParsePower);
 }
 
 ExprPtr Parser::ParsePower() {
-  ExprPtr left = ParseUnary(/*with_filters=*/true);
-  while (Current().IsOperator("**")) {
-    auto expr = Make(ExprKind::kBinary, Take().position);
-    expr->op = '^';
-    expr->children.push_back(std::move(left));
-    expr->children.push_back(ParseUnary(/*with_filters=*/true));
-    left = Finish(std::move(expr));
-  }
-  return left;
+  return ParseBinary(kPower, &Parser::ParseOperand);
+}
+
+ExprPtr Parser::ParseOperand() {
+  return ParseUnary(/*with_filters=*/true);
 }
 
 ExprPtr Parser::ParseUnary(bool with_filters) {
@@ -276,14 +277,18 @@ ExprPtr Parser::ParsePostfix(ExprPtr expr) {
     if (Current().IsOperator(".") || Current().IsOperator("[")) {
       expr = ParseSubscript(std::move(expr));
     } else if (Current().IsOperator("(")) {
-      auto call = Make(ExprKind::kCall, Current().position);
-      call->children.push_back(std::move(expr));
-      call->arguments = ParseArguments();
-      expr = Finish(std::move(call));
+      expr = ParseCall(std::move(expr));
     } else {
       return expr;
     }
   }
+}
+
+ExprPtr Parser::ParseCall(ExprPtr callee) {
+  auto call = Make(ExprKind::kCall, Current().position);
+  call->children.push_back(std::move(callee));
+  call->arguments = ParseArguments();
+  return Finish(std::move(call));
 }
 
 ExprPtr Parser::ParseFilters(ExprPtr expr) {
@@ -293,20 +298,22 @@ ExprPtr Parser::ParseFilters(ExprPtr expr) {
     } else if (Current().IsName("is")) {
       expr = ParsePredicate(std::move(expr));
     } else if (Current().IsOperator("(")) {
-      auto call = Make(ExprKind::kCall, Current().position);
-      call->children.push_back(std::move(expr));
-      call->arguments = ParseArguments();
-      expr = Finish(std::move(call));
+      expr = ParseCall(std::move(expr));
     } else {
       return expr;
     }
   }
 }
 
+std::string Parser::ParseDottedName() {
+  std::string name = ExpectName();
+  while (SkipOperator(".")) name += "." + ExpectName();
+  return name;
+}
+
 ExprPtr Parser::ParseFilter(ExprPtr input) {
   auto expr = Make(ExprKind::kFilter, Current().position);
-  expr->name = ExpectName();
-  while (SkipOperator(".")) expr->name += "." + ExpectName();
+  expr->name = ParseDottedName();
   expr->filter = FindFilter(expr->name);
   if (expr->filter == nullptr) RaiseSyntax(expr->position, "unknown filter '" + expr->name + "'");
   expr->children.push_back(std::move(input));
@@ -318,8 +325,7 @@ ExprPtr Parser::ParsePredicate(ExprPtr subject) {
   ++index_;
   const bool negated = SkipName("not");
   auto expr = Make(ExprKind::kPredicate, Current().position);
-  expr->name = ExpectName();
-  while (SkipOperator(".")) expr->name += "." + ExpectName();
+  expr->name = ParseDottedName();
   expr->predicate = FindPredicate(expr->name);
   if (expr->predicate == nullptr) RaiseSyntax(expr->position, "unknown test '" + expr->name + "'");
   expr->children.push_back(std::move(subject));

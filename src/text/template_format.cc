@@ -1,3 +1,5 @@
+// Specifications of fields ("08.3f") and how numbers and text look under them; then the two readers
+// of format strings, for % and for braces.
 #include "text/template_format.h"
 
 #include <array>
@@ -10,6 +12,7 @@
 #include "text/template_operators.h"
 #include "text/template_print.h"
 #include "text/template_unicode.h"
+#include "text/unicode.h"
 
 namespace baton::templates {
 namespace {
@@ -156,7 +159,7 @@ std::string FormatValue(Evaluation& evaluation, const Value& value, const Spec& 
       if (value.integer() < 0 || value.integer() > 0x10FFFF ||
           (value.integer() >= 0xD800 && value.integer() <= 0xDFFF))
         Raise("%c arg not in range(0x110000)");
-      AppendCharacter(&text, static_cast<char32_t>(value.integer()));
+      AppendUtf8(static_cast<std::uint32_t>(value.integer()), text);
       return Padded("", text, spec, '<');
     }
     if (std::string_view("dnxXob").find(spec.type) == std::string_view::npos && spec.type != 0)

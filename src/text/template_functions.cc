@@ -1,3 +1,4 @@
+// range, dict, namespace, raise_exception and strftime_now, and the table of their names.
 #include "text/template_functions.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Both ways in, from a parsed document and from text, with errors that name line and column.
 #include "text/template_json.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "text/template_failure.h"
 #include "text/template_unicode.h"
+#include "text/unicode.h"
 
 namespace baton {
 namespace {
@@ -14,7 +16,7 @@ using nlohmann::ordered_json;
 using templates::Value;
 
 std::string CheckedText(const std::string& text) {
-  if (!templates::IsValidUtf8(text)) templates::Raise("a string in the JSON is not UTF-8");
+  if (!IsValidUtf8(text)) templates::Raise("a string in the JSON is not UTF-8");
   return text;
 }
 

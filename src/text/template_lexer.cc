@@ -1,3 +1,4 @@
+// One class that walks the source once: text, comments, raw sections, tags and the tokens in them.
 #include "text/template_lexer.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "text/template_unicode.h"
+#include "text/unicode.h"
 
 namespace baton::templates {
 namespace {
@@ -390,9 +392,9 @@ class Lexer {
         if (source_[offset_] < '0' || source_[offset_] > '7') break;
         code = code * 8 + static_cast<unsigned>(source_[offset_++] - '0');
       }
-      AppendCharacter(text, code);
+      AppendUtf8(code, *text);
     } else if (c == 'x' || c == 'u' || c == 'U') {
-      AppendCharacter(text, ReadHexEscape(c == 'x' ? 2 : c == 'u' ? 4 : 8, here));
+      AppendUtf8(ReadHexEscape(c == 'x' ? 2 : c == 'u' ? 4 : 8, here), *text);
     } else if (c == 'N') {
       RaiseSyntax(here, "escapes by character name (\\N{...}) are not supported");
     } else {

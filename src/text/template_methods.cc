@@ -1,3 +1,5 @@
+// The methods of dicts, lists and loops; which of them a template may call; strings have their own
+// file.
 #include "text/template_methods.h"
 
 #include <algorithm>

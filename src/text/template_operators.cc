@@ -1,3 +1,5 @@
+// Arithmetic on integers of 120 bits and on floats, what + and * do to strings and lists, orders,
+// membership, slices, and the escaping of HTML.
 #include "text/template_operators.h"
 
 #include <algorithm>

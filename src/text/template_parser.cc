@@ -1,3 +1,4 @@
+// The statement half of Parser, and how both halves read tokens.
 #include "text/template_parser.h"
 
 #include <algorithm>
@@ -233,18 +234,23 @@ void Parser::NoteSpecialNames(MacroDefinition* macro, std::size_t first_token) c
   }
 }
 
+void Parser::ParseMacroBody(MacroDefinition* macro, std::string_view end_name,
+                            const Token& opened_by) {
+  const std::size_t first_token = index_;
+  const int loops = std::exchange(loops_, 0);
+  macro->body = ParseBlockBody({end_name}, opened_by);
+  loops_ = loops;
+  NoteSpecialNames(macro, first_token);
+  macro->holds_closure = std::exchange(closure_, true);
+  ++index_;
+}
+
 void Parser::ParseMacro(Stmt* stmt) {
   const Token opened_by = Take();
   stmt->kind = StmtKind::kMacro;
   stmt->macro.name = ExpectName();
   ParseParameters(&stmt->macro);
-  const std::size_t first_token = index_;
-  const int loops = std::exchange(loops_, 0);
-  stmt->macro.body = ParseBlockBody({"endmacro"}, opened_by);
-  loops_ = loops;
-  NoteSpecialNames(&stmt->macro, first_token);
-  stmt->macro.holds_closure = std::exchange(closure_, true);
-  ++index_;
+  ParseMacroBody(&stmt->macro, "endmacro", opened_by);
 }
 
 void Parser::ParseCallBlock(Stmt* stmt) {
@@ -255,13 +261,7 @@ void Parser::ParseCallBlock(Stmt* stmt) {
   stmt->expr = ParseExpression(/*with_inline_if=*/true);
   if (stmt->expr->kind != ExprKind::kCall)
     RaiseSyntax(stmt->expr->position, "a call block needs a call");
-  const std::size_t first_token = index_;
-  const int loops = std::exchange(loops_, 0);
-  stmt->macro.body = ParseBlockBody({"endcall"}, opened_by);
-  loops_ = loops;
-  NoteSpecialNames(&stmt->macro, first_token);
-  stmt->macro.holds_closure = std::exchange(closure_, true);
-  ++index_;
+  ParseMacroBody(&stmt->macro, "endcall", opened_by);
 }
 
 void Parser::ParseFilterBlock(Stmt* stmt) {

@@ -1,6 +1,7 @@
 // From tokens to the tree: the statements and expressions of Jinja that chat templates use.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,8 @@ inline constexpr int kMaxTreeDepth = 500;
 // Errors: throws TemplateFailure(kSyntax) with the place: bad syntax, and statements, filters and
 // tests that do not exist.
 Body ParseTemplate(std::string_view source);
+
+struct BinaryOperator;
 
 // One pass over the tokens; the statements are in template_parser.cc, the expressions in
 // template_expression_parser.cc.
@@ -47,6 +50,7 @@ class Parser {
   void ParseIf(Stmt* stmt);
   void ParseFor(Stmt* stmt);
   void ParseSet(Stmt* stmt);
+  void ParseMacroBody(MacroDefinition* macro, std::string_view end_name, const Token& opened_by);
   void ParseMacro(Stmt* stmt);
   void ParseCallBlock(Stmt* stmt);
   void ParseFilterBlock(Stmt* stmt);
@@ -61,6 +65,7 @@ class Parser {
   ExprPtr ParseTupleOrExpression(bool with_inline_if, std::string_view end_name);
   bool AtTupleEnd(std::string_view end_name) const;
   ExprPtr ParseExpression(bool with_inline_if);
+  ExprPtr ParseBinary(std::span<const BinaryOperator> level, ExprPtr (Parser::*operand)());
   ExprPtr ParseOr();
   ExprPtr ParseAnd();
   ExprPtr ParseNot();
@@ -69,13 +74,16 @@ class Parser {
   ExprPtr ParseConcat();
   ExprPtr ParseProduct();
   ExprPtr ParsePower();
+  ExprPtr ParseOperand();
   ExprPtr ParseUnary(bool with_filters);
   ExprPtr ParsePrimary();
   ExprPtr ParseParenthesized();
   ExprPtr ParseList();
   ExprPtr ParseDict();
   ExprPtr ParsePostfix(ExprPtr expr);
+  ExprPtr ParseCall(ExprPtr callee);
   ExprPtr ParseFilters(ExprPtr expr);
+  std::string ParseDottedName();
   ExprPtr ParseFilter(ExprPtr input);
   ExprPtr ParsePredicate(ExprPtr subject);
   ExprPtr ParseSubscript(ExprPtr object);

@@ -1,3 +1,4 @@
+// One small function per test, and the table of their names.
 #include "text/template_predicates.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "text/template_filters.h"
 #include "text/template_operators.h"
 #include "text/template_string_methods.h"
+#include "text/template_table.h"
 
 namespace baton::templates {
 namespace {
@@ -188,10 +190,7 @@ constexpr std::array<PredicateEntry, 39> kPredicates = {{
 }  // namespace
 
 const PredicateEntry* FindPredicate(std::string_view name) {
-  const auto found =
-      std::find_if(kPredicates.begin(), kPredicates.end(),
-                   [name](const PredicateEntry& entry) { return entry.name == name; });
-  return found == kPredicates.end() ? nullptr : &*found;
+  return FindByName(kPredicates, name);
 }
 
 }  // namespace baton::templates

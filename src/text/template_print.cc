@@ -1,3 +1,4 @@
+// str() and repr() of every kind of value, and the writer of JSON behind tojson.
 #include "text/template_print.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "text/template_failure.h"
 #include "text/template_objects.h"
 #include "text/template_unicode.h"
+#include "text/unicode.h"
 
 namespace baton::templates {
 namespace {
@@ -39,7 +41,7 @@ std::string StringRepr(const std::string& text) {
     } else if (c == '\t') {
       out += "\\t";
     } else if (IsPrintable(c)) {
-      AppendCharacter(&out, c);
+      AppendUtf8(c, out);
     } else if (c < 0x100) {
       out += "\\x" + Hex(c, 2);
     } else if (c < 0x10000) {
@@ -166,7 +168,7 @@ class JsonWriter {
         const char32_t v = c - 0x10000;
         out += "\\u" + Hex(0xD800 + (v >> 10), 4) + "\\u" + Hex(0xDC00 + (v & 0x3FF), 4);
       } else {
-        AppendCharacter(&out, c);
+        AppendUtf8(c, out);
       }
     }
     out += '"';

@@ -8,6 +8,7 @@
 #include "text/template_failure.h"
 #include "text/template_filters.h"
 #include "text/template_predicates.h"
+#include "text/template_table.h"
 
 namespace baton::templates {
 namespace {
@@ -16,10 +17,6 @@ const Value* Named(const Arguments& arguments, std::string_view name) {
   for (const auto& [own_name, value] : arguments.named)
     if (own_name == name) return &value;
   return nullptr;
-}
-
-Value Iterator(std::vector<Value> items) {
-  return Value::Of(Sequence{.flavor = Flavor::kIterator, .items = std::move(items)});
 }
 
 Value MapAttribute(Evaluation& evaluation, const Value& input, const Arguments& arguments) {
@@ -32,11 +29,11 @@ Value MapAttribute(Evaluation& evaluation, const Value& input, const Arguments& 
   std::vector<Value> out;
   for (const Value& item : evaluation.Items(input))
     out.push_back(path.Of(evaluation, item, fallback));
-  return Iterator(std::move(out));
+  return Value::Iterator(std::move(out));
 }
 
 Value Map(Evaluation& evaluation, const Value& input, const Arguments& arguments) {
-  if (!Truth(input)) return Iterator({});
+  if (!Truth(input)) return Value::Iterator({});
   if (arguments.positional.empty()) {
     if (Named(arguments, "attribute") == nullptr) Raise("map requires a filter argument");
     return MapAttribute(evaluation, input, arguments);
@@ -51,7 +48,7 @@ Value Map(Evaluation& evaluation, const Value& input, const Arguments& arguments
     evaluation.budget().ChargeSteps(1);
     out.push_back(filter->function(evaluation, item, passed));
   }
-  return Iterator(std::move(out));
+  return Value::Iterator(std::move(out));
 }
 
 struct Selection {
@@ -61,7 +58,7 @@ struct Selection {
 
 Value Select(Evaluation& evaluation, const Value& input, const Arguments& arguments,
              Selection selection) {
-  if (!Truth(input)) return Iterator({});
+  if (!Truth(input)) return Value::Iterator({});
   std::size_t used = 0;
   std::optional<AttributePath> path;
   if (selection.by_attribute) {
@@ -85,7 +82,7 @@ Value Select(Evaluation& evaluation, const Value& input, const Arguments& argume
         test == nullptr ? Truth(subject) : test->function(evaluation, subject, passed);
     if (holds == selection.keep) out.push_back(item);
   }
-  return Iterator(std::move(out));
+  return Value::Iterator(std::move(out));
 }
 
 Value SelectItems(Evaluation& e, const Value& v, const Arguments& a) {
@@ -112,9 +109,7 @@ constexpr std::array<FilterEntry, 5> kFilters = {{
 }  // namespace
 
 const FilterEntry* FindSelectionFilter(std::string_view name) {
-  const auto found = std::find_if(kFilters.begin(), kFilters.end(),
-                                  [name](const FilterEntry& entry) { return entry.name == name; });
-  return found == kFilters.end() ? nullptr : &*found;
+  return FindByName(kFilters, name);
 }
 
 }  // namespace baton::templates

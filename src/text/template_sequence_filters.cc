@@ -9,14 +9,11 @@
 #include "text/template_failure.h"
 #include "text/template_filters.h"
 #include "text/template_operators.h"
+#include "text/template_table.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
 namespace {
-
-Value Iterator(std::vector<Value> items) {
-  return Value::Of(Sequence{.flavor = Flavor::kIterator, .items = std::move(items)});
-}
 
 Value Length(Evaluation&, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(arguments, "length", {}, 0);
@@ -53,7 +50,7 @@ Value Reverse(Evaluation& evaluation, const Value& input, const Arguments& argum
   const BoundArguments bound(arguments, "reverse", {}, 0);
   std::vector<Value> items = evaluation.Items(input);
   std::reverse(items.begin(), items.end());
-  if (!input.is_string()) return Iterator(std::move(items));
+  if (!input.is_string()) return Value::Iterator(std::move(items));
   std::string text;
   for (const Value& item : items) text += item.string();
   return Value::StringLike(input, std::move(text));
@@ -80,13 +77,13 @@ Value Join(Evaluation& evaluation, const Value& input, const Arguments& argument
 
 Value Items(Evaluation& evaluation, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(arguments, "items", {}, 0);
-  if (input.is_undefined()) return Iterator({});
+  if (input.is_undefined()) return Value::Iterator({});
   if (!input.is(Kind::kDict)) Raise("Can only get item pairs from a mapping.");
   evaluation.budget().ChargeItems(input.dict().size());
   std::vector<Value> items;
   for (const auto& [key, value] : input.dict().entries())
     items.push_back(Value::Tuple({key, value}));
-  return Iterator(std::move(items));
+  return Value::Iterator(std::move(items));
 }
 
 // Sorts items by their keys, keeping the order of equal ones; reversed sorting keeps it, too.
@@ -162,7 +159,7 @@ Value Unique(Evaluation& evaluation, const Value& input, const Arguments& argume
     seen.Set(key, Value::None());
     kept.push_back(item);
   }
-  return Iterator(std::move(kept));
+  return Value::Iterator(std::move(kept));
 }
 
 Value Extreme(Evaluation& evaluation, const Value& input, const BoundArguments& bound,
@@ -248,7 +245,7 @@ Value Batch(Evaluation& evaluation, const Value& input, const Arguments& argumen
     }
     batches.push_back(Value::List(std::move(row)));
   }
-  return Iterator(std::move(batches));
+  return Value::Iterator(std::move(batches));
 }
 
 Value SliceFilter(Evaluation& evaluation, const Value& input, const Arguments& arguments) {
@@ -256,7 +253,7 @@ Value SliceFilter(Evaluation& evaluation, const Value& input, const Arguments& a
   const std::vector<Value> items = evaluation.Items(input);
   const std::int64_t slices = bound.Integer64(0, 1);
   if (slices == 0) Raise("integer division or modulo by zero");
-  if (slices < 0) return Iterator({});
+  if (slices < 0) return Value::Iterator({});
   evaluation.budget().ChargeItems(static_cast<std::size_t>(slices));
   const auto count = static_cast<std::size_t>(slices);
   const std::size_t each = items.size() / count;
@@ -271,7 +268,7 @@ Value SliceFilter(Evaluation& evaluation, const Value& input, const Arguments& a
     out.push_back(Value::List(std::move(part)));
     begin = end;
   }
-  return Iterator(std::move(out));
+  return Value::Iterator(std::move(out));
 }
 
 constexpr std::array<FilterEntry, 17> kFilters = {{
@@ -328,9 +325,7 @@ Value AttributePath::Of(Evaluation& evaluation, const Value& item, const Value* 
 }
 
 const FilterEntry* FindSequenceFilter(std::string_view name) {
-  const auto found = std::find_if(kFilters.begin(), kFilters.end(),
-                                  [name](const FilterEntry& entry) { return entry.name == name; });
-  return found == kFilters.end() ? nullptr : &*found;
+  return FindByName(kFilters, name);
 }
 
 }  // namespace baton::templates

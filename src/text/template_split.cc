@@ -1,4 +1,4 @@
-// str.split and str.rsplit.
+// str.split and str.rsplit: at a separator or at runs of white space.
 #include <algorithm>
 #include <limits>
 

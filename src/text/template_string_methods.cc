@@ -1,3 +1,5 @@
+// One function per method or group of kin (strip, lstrip, rstrip), the table of their names, and
+// what filters share with them.
 #include "text/template_string_methods.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "text/template_methods.h"
 #include "text/template_operators.h"
 #include "text/template_search.h"
+#include "text/template_table.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
@@ -341,12 +344,6 @@ constexpr std::array<Entry, 44> kMethods = {{
     {"format_map", nullptr},
 }};
 
-const Entry* FindEntry(std::string_view name) {
-  const auto found = std::find_if(kMethods.begin(), kMethods.end(),
-                                  [name](const Entry& entry) { return entry.name == name; });
-  return found == kMethods.end() ? nullptr : &*found;
-}
-
 Value FormatMap(const Call& call) {
   const BoundArguments bound(call.arguments, call.name, {"mapping"}, 1);
   if (!bound[0].is(Kind::kDict)) Raise("format_map needs a mapping");
@@ -360,13 +357,13 @@ Value FormatMap(const Call& call) {
 }  // namespace
 
 bool IsStringMethod(std::string_view name) {
-  return FindEntry(name) != nullptr;
+  return FindByName(kMethods, name) != nullptr;
 }
 
 Value CallStringMethod(Evaluation& evaluation, const BoundMethod& method,
                        const Arguments& arguments) {
   const Call call{evaluation, method.self, method.self.string(), method.name, arguments};
-  const Handler handler = FindEntry(method.name)->handler;
+  const Handler handler = FindByName(kMethods, method.name)->handler;
   return handler == nullptr ? FormatMap(call) : handler(call);
 }
 

@@ -1,4 +1,4 @@
-// Filters on text.
+// Filters on text: case, white space, cutting, escaping, formatting.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,6 +10,7 @@
 #include "text/template_methods.h"
 #include "text/template_operators.h"
 #include "text/template_string_methods.h"
+#include "text/template_table.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
@@ -229,9 +230,7 @@ Value SoftString(Evaluation& evaluation, const Value& value) {
 }
 
 const FilterEntry* FindTextFilter(std::string_view name) {
-  const auto found = std::find_if(kFilters.begin(), kFilters.end(),
-                                  [name](const FilterEntry& entry) { return entry.name == name; });
-  return found == kFilters.end() ? nullptr : &*found;
+  return FindByName(kFilters, name);
 }
 
 }  // namespace baton::templates

@@ -1,3 +1,5 @@
+// The calendar (weekdays, ISO weeks), the conversions of strftime one by one, and the reader of
+// written times.
 #include "text/template_time.h"
 
 #include <array>

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "text/unicode.h"
+
 namespace baton::templates {
 namespace {
 
@@ -45,30 +47,6 @@ std::string_view StripWhere(std::string_view text, StripSides sides, Predicate d
 
 }  // namespace
 
-bool IsValidUtf8(std::string_view bytes) {
-  std::size_t i = 0;
-  while (i < bytes.size()) {
-    const auto lead = static_cast<unsigned char>(bytes[i]);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || i + length > bytes.size()) return false;
-    char32_t c = lead & (0xFFU >> (length + 1));
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(bytes[i + k]);
-      if ((next & 0xC0) != 0x80) return false;
-      c = (c << 6) | (next & 0x3FU);
-    }
-    if ((length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || c > 0x10FFFF ||
-        (c >= 0xD800 && c <= 0xDFFF))
-      return false;
-    i += length;
-  }
-  return true;
-}
-
 std::size_t CountCharacters(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -81,31 +59,7 @@ std::size_t CharacterBytes(std::string_view text, std::size_t offset) {
 }
 
 char32_t DecodeCharacter(std::string_view text, std::size_t offset) {
-  const std::size_t length = CharacterBytes(text, offset);
-  const auto lead = static_cast<unsigned char>(text[offset]);
-  if (length == 1) return lead;
-  char32_t c = lead & (0xFFU >> (length + 1));
-  for (std::size_t k = 1; k < length && offset + k < text.size(); ++k)
-    c = (c << 6) | (static_cast<unsigned char>(text[offset + k]) & 0x3FU);
-  return c;
-}
-
-void AppendCharacter(std::string* text, char32_t c) {
-  if (c < 0x80) {
-    text->push_back(static_cast<char>(c));
-  } else if (c < 0x800) {
-    text->push_back(static_cast<char>(0xC0 | (c >> 6)));
-    text->push_back(static_cast<char>(0x80 | (c & 0x3F)));
-  } else if (c < 0x10000) {
-    text->push_back(static_cast<char>(0xE0 | (c >> 12)));
-    text->push_back(static_cast<char>(0x80 | ((c >> 6) & 0x3F)));
-    text->push_back(static_cast<char>(0x80 | (c & 0x3F)));
-  } else {
-    text->push_back(static_cast<char>(0xF0 | (c >> 18)));
-    text->push_back(static_cast<char>(0x80 | ((c >> 12) & 0x3F)));
-    text->push_back(static_cast<char>(0x80 | ((c >> 6) & 0x3F)));
-    text->push_back(static_cast<char>(0x80 | (c & 0x3F)));
-  }
+  return StepUtf8(text, offset).code_point;
 }
 
 std::vector<std::string_view> Characters(std::string_view text) {
@@ -120,9 +74,7 @@ std::vector<std::string_view> Characters(std::string_view text) {
 }
 
 bool IsSpace(char32_t c) {
-  if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  return IsUnicodeSpace(c) || (c >= 28 && c <= 31);  // Python counts four separators in
 }
 
 bool IsAlpha(char32_t c) {
@@ -193,7 +145,7 @@ std::string ToTitleCharacter(std::string_view character) {
     return upper.substr(0, first) + ToLower(upper.substr(first));
   }
   std::string out;
-  AppendCharacter(&out, title);
+  AppendUtf8(static_cast<std::uint32_t>(title), out);
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Python's view of text: strings as sequences of code points, over valid UTF-8.
+// Python's view of text: strings as sequences of code points. All texts must be valid UTF-8
+// (text/unicode.h has what does not mind).
 #pragma once
 
 #include <cstddef>
@@ -8,16 +9,10 @@
 
 namespace baton::templates {
 
-// Whether the bytes are well-formed UTF-8 (no surrogates, no overlong forms).
-bool IsValidUtf8(std::string_view bytes);
-
-// Everything below requires valid UTF-8.
-
 std::size_t CountCharacters(std::string_view text);
 // Bytes of the character that begins at `offset`.
 std::size_t CharacterBytes(std::string_view text, std::size_t offset);
 char32_t DecodeCharacter(std::string_view text, std::size_t offset);
-void AppendCharacter(std::string* text, char32_t code_point);
 std::vector<std::string_view> Characters(std::string_view text);
 
 // str.isspace, str.isalpha, ... of one code point.

@@ -1,3 +1,4 @@
+// How values are made, measured, compared, ordered and hashed; dicts that keep their order.
 #include "text/template_value.h"
 
 #include <algorithm>
@@ -91,6 +92,10 @@ Value Value::List(std::vector<Value> items) {
 
 Value Value::Tuple(std::vector<Value> items) {
   return Of(Sequence{.flavor = Flavor::kTuple, .items = std::move(items)});
+}
+
+Value Value::Iterator(std::vector<Value> items) {
+  return Of(Sequence{.flavor = Flavor::kIterator, .items = std::move(items)});
 }
 
 Value Value::Of(Sequence sequence) {

@@ -69,6 +69,8 @@ class Value {
   static Value StringLike(const Value& like, std::string text);
   static Value List(std::vector<Value> items);
   static Value Tuple(std::vector<Value> items);
+  // What a generator would give.
+  static Value Iterator(std::vector<Value> items);
   static Value Of(Sequence sequence);
   static Value Of(Dict dict);
   // An undefined value that says `message` when it is used for more than printing.

@@ -13,6 +13,7 @@
 #include "text/template_json.h"
 #include "text/template_operators.h"
 #include "text/template_print.h"
+#include "text/template_table.h"
 #include "text/template_unicode.h"
 
 namespace baton::templates {
@@ -273,9 +274,7 @@ constexpr std::array<FilterEntry, 10> kFilters = {{
 }  // namespace
 
 const FilterEntry* FindValueFilter(std::string_view name) {
-  const auto found = std::find_if(kFilters.begin(), kFilters.end(),
-                                  [name](const FilterEntry& entry) { return entry.name == name; });
-  return found == kFilters.end() ? nullptr : &*found;
+  return FindByName(kFilters, name);
 }
 
 const FilterEntry* FindFilter(std::string_view name) {
