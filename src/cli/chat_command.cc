@@ -251,7 +251,7 @@ class ChatCommand final : public Command {
     if (!chosen) return chosen;
     Result<LoadedModel> model = OpenModel(load, console);
     if (!model) return Forward(model);
-    Result<Generator> generator = Generator::Make(*model, compute_.ToGeneratorOptions());
+    Result<Generator> generator = Generator::Make(*model);
     if (!generator) return Forward(generator);
     if (console.interactive) (void)console.err.Write("/help lists the commands; /exit leaves.\n");
     return ChatSession(*model, *generator, console, std::move(options)).Run();

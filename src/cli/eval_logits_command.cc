@@ -129,7 +129,7 @@ class EvalLogitsCommand final : public Command {
 
   Result<> Print(const std::vector<TokenId>& ids, const std::vector<int64_t>& positions,
                  LoadedModel& model, Console& console) {
-    Result<Generator> generator = Generator::Make(model, compute_.ToGeneratorOptions());
+    Result<Generator> generator = Generator::Make(model);
     if (!generator) return Forward(generator);
     std::string text =
         json_ ? fmt::format("{{\"tokens\": {}, \"positions\": [", TokensJson()) : std::string();

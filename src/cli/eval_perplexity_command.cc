@@ -104,7 +104,7 @@ class EvalPerplexityCommand final : public Command {
 
   Result<> Measure(const std::vector<std::vector<TokenId>>& windows, LoadedModel& model,
                    Console& console) {
-    Result<Generator> generator = Generator::Make(model, compute_.ToGeneratorOptions());
+    Result<Generator> generator = Generator::Make(model);
     if (!generator) return Forward(generator);
     Progress progress(
         console.status, console.clock,

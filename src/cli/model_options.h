@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "cli/option_set.h"
-#include "engine/generator.h"
 #include "engine/loaded_model.h"
 
 namespace baton {
@@ -21,7 +20,6 @@ class ComputeOptions {
 
   // How to open the model at `path`; threads default to what this process may use.
   LoadOptions ToLoadOptions(const std::string& path) const;
-  GeneratorOptions ToGeneratorOptions() const;
 
  private:
   std::optional<int64_t> threads_;

@@ -144,7 +144,7 @@ class RunCommand final : public Command {
   }
 
   Result<> Answer(const GenerationRequest& request, LoadedModel& model, Console& console) const {
-    Result<Generator> generator = Generator::Make(model, compute_.ToGeneratorOptions());
+    Result<Generator> generator = Generator::Make(model);
     if (!generator) return Forward(generator);
     AnswerStream stream(console, /*show_text=*/!json_);
     const InterruptScope scope(console.interrupt);

@@ -149,13 +149,8 @@ Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
 Generator::~Generator() = default;
 
-Result<Generator> Generator::Make(LoadedModel& model, const GeneratorOptions& options) {
-  if (options.chunk_tokens < 1) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("the chunk is {} tokens; it must be at least 1", options.chunk_tokens));
-  }
-  Result<std::unique_ptr<SequenceRunner>> runner =
-      SequenceRunner::Make(model, options.chunk_tokens);
+Result<Generator> Generator::Make(LoadedModel& model) {
+  Result<std::unique_ptr<SequenceRunner>> runner = SequenceRunner::Make(model);
   if (!runner) return Forward(runner);
   return Generator(model, *std::move(runner));
 }

@@ -73,18 +73,15 @@ struct GenerationResult {
   GenerationFigures figures;
 };
 
-struct GeneratorOptions {
-  int64_t chunk_tokens = 512;  // prompt tokens of one step
-};
-
 class SequenceRunner;
 
 // Threads: one at a time.
 class Generator {
  public:
+  // Computes as the model's LoadOptions say.
   // Requires: `model` outlives the generator.
-  // Errors: exhausted (blocks or workspace), invalid (chunk_tokens < 1).
-  static Result<Generator> Make(LoadedModel& model, const GeneratorOptions& options);
+  // Errors: exhausted (blocks or workspace).
+  static Result<Generator> Make(LoadedModel& model);
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
   ~Generator();

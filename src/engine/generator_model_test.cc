@@ -36,7 +36,7 @@ class ReuseTest : public testing::Test {
         {.path = path, .isa = BestIsa(), .num_threads = 2, .context_tokens = 1600}, nullptr);
     ASSERT_TRUE(model.has_value()) << model.error().message;
     model_.emplace(*std::move(model));
-    Result<Generator> generator = Generator::Make(*model_, {.chunk_tokens = 512});
+    Result<Generator> generator = Generator::Make(*model_);
     ASSERT_TRUE(generator.has_value()) << generator.error().message;
     generator_.emplace(*std::move(generator));
   }
@@ -74,7 +74,7 @@ class ReuseTest : public testing::Test {
 
   // Runs warm, and cold in a generator that has seen nothing.
   void ExpectCold(const std::vector<TokenId>& prompt, int64_t cached_tokens) {
-    Result<Generator> fresh = Generator::Make(*model_, {.chunk_tokens = 512});
+    Result<Generator> fresh = Generator::Make(*model_);
     ASSERT_TRUE(fresh.has_value());
     const Answer cold = Run(*fresh, prompt);
     EXPECT_EQ(cold.cached_tokens, 0);

@@ -75,6 +75,10 @@ void WarnOfUnusedTensors(const Model& model, std::vector<std::string>& warnings)
 }  // namespace
 
 Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& progress) {
+  if (options.chunk_tokens < 1) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("the chunk is {} tokens; it must be at least 1", options.chunk_tokens));
+  }
   Result<GgufFile> file = GgufFile::Open(options.path);
   if (!file) return Forward(file);
   Result<ModelSpec> spec = ReadModelSpec(*file);

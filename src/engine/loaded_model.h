@@ -26,7 +26,7 @@ struct LoadOptions {
   int num_threads = 1;
   // Context in tokens; nothing means: what the model was trained for.
   std::optional<int64_t> context_tokens = std::nullopt;
-  // Prompt tokens of one step: the size of the workspace.
+  // Prompt tokens of one step, at least 1: the size of the workspace.
   int64_t chunk_tokens = 512;
   // Name of a built-in chat template, or the text of one, instead of the file's.
   std::optional<std::string> chat_template_name = std::nullopt;
@@ -53,8 +53,9 @@ struct LoadedModel {
 
 // Opens, checks and repacks a model. Before anything large is allocated it compares the memory that
 // weights, cache and workspace need with what the machine has.
-// Errors: not-found, corrupt, invalid (context, unknown template), unavailable (architecture or
-// tensor type that Baton lacks), exhausted (memory; with the numbers and the --ctx that would fit).
+// Errors: not-found, corrupt, invalid (context, chunk, unknown template), unavailable (architecture
+// or tensor type that Baton lacks), exhausted (memory; with the numbers and the --ctx that would
+// fit).
 Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& progress);
 
 }  // namespace baton

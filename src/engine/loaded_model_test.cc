@@ -56,6 +56,16 @@ TEST(LoadModel, ContextsThatCannotBe) {
   }
 }
 
+TEST(LoadModel, ChunksThatCannotBe) {
+  const TinyFile file(TinyModel{});
+  for (const int64_t chunk : {0, -5}) {
+    const Result<LoadedModel> loaded = Load({.path = file.path(), .chunk_tokens = chunk});
+    ASSERT_FALSE(loaded.has_value());
+    EXPECT_EQ(loaded.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(loaded.error().message, HasSubstr(std::to_string(chunk) + " tokens"));
+  }
+}
+
 TEST(LoadModel, WhatDoesNotFitIsRefusedBeforeItIsAllocated) {
   // 64 layers of 4 heads of 64: 1.1 TB of cache for the largest context.
   const TinyFile file({.layers = 64, .kv_heads = 4, .head_dim = 64});

@@ -2,27 +2,24 @@
 
 #include <algorithm>
 
+#include "engine/memory_needs.h"
+
 namespace baton {
 
 SequenceRunner::SequenceRunner(BlockPool pool, int64_t context_tokens, int64_t chunk_tokens)
     : chunk_tokens_(chunk_tokens), pool_(std::move(pool)), table_(pool_, context_tokens) {}
 
-Result<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(LoadedModel& model,
-                                                             int64_t chunk_tokens) {
+Result<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(LoadedModel& model) {
   Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
   if (!layout) return Forward(layout);
   const int64_t num_blocks = NumBlocksFor(model.context_tokens);
   Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(num_blocks));
   if (!pool) return Forward(pool);
   std::unique_ptr<SequenceRunner> runner(
-      new SequenceRunner(*std::move(pool), model.context_tokens, chunk_tokens));
+      new SequenceRunner(*std::move(pool), model.context_tokens, model.options.chunk_tokens));
   const KernelContext context{.table = KernelsFor(model.options.isa), .pool = *model.pool};
-  Result<StepForward> forward =
-      StepForward::Make(*model.model, runner->pool_, context,
-                        {.max_sequences = 1,
-                         .max_rows = std::min(chunk_tokens, model.context_tokens),
-                         .max_context = model.context_tokens,
-                         .precision = model.options.precision});
+  Result<StepForward> forward = StepForward::Make(
+      *model.model, runner->pool_, context, QuestionOf(model.options, model.context_tokens).step);
   if (!forward) return Forward(forward);
   runner->forward_ = std::make_unique<StepForward>(*std::move(forward));
   return runner;

@@ -21,9 +21,9 @@ namespace baton {
 // Threads: one at a time.
 class SequenceRunner {
  public:
-  // Requires: `model` outlives the runner; chunk_tokens >= 1.
+  // Requires: `model` outlives the runner.
   // Errors: exhausted.
-  static Result<std::unique_ptr<SequenceRunner>> Make(LoadedModel& model, int64_t chunk_tokens);
+  static Result<std::unique_ptr<SequenceRunner>> Make(LoadedModel& model);
 
   // Makes `tokens` the prompt of a new request. The longest prefix of them that is cached stays so,
   // but for the last token, whose logits will be wanted.
