@@ -8,16 +8,129 @@
 namespace baton {
 namespace {
 
+// Fewer rows than this are not worth expanding weights for.
+constexpr int64_t kManyRows = 2 * kLinearTileRows;
+constexpr int64_t kTasksPerThread = 4;
+constexpr int kMaxGroupPanels = 8;
+
+// A grid of tasks: groups of panels x blocks of rows.
+struct TaskGrid {
+  int64_t panels_per_group;
+  int64_t num_groups;
+  int64_t rows_per_block;  // a multiple of kLinearTileRows
+  int64_t num_blocks;
+};
+
+int64_t DivideUp(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// One layer's work: what all tasks share.
+struct Work {
+  const WeightMatrix& weights;
+  const RowInputs& inputs;
+  View2<float> out;
+  const LinearKernels& kernels;
+  const TilesBySize& tiles;
+  bool has_many;
+};
+
 // Panels that one task works on: enough that taking a task costs nothing, and that the rows' codes
 // are read from far caches once per group; few enough that the threads end together.
-int64_t PanelsPerTask(const WeightMatrix& weights, const KernelContext& context) {
+TaskGrid GridOfTiles(const Work& work, int num_threads) {
   constexpr int64_t kTaskBytes = 64 << 10;
-  constexpr int64_t kMostPanels = 8;
-  constexpr int64_t kTasksPerThread = 4;
-  const int64_t by_bytes = std::max<int64_t>(kTaskBytes / weights.panel_bytes(), 4);
-  const int64_t by_threads =
-      weights.num_panels() / (kTasksPerThread * int64_t{context.pool.num_threads()});
-  return std::clamp<int64_t>(std::min(by_bytes, by_threads), 1, kMostPanels);
+  const int64_t num_panels = work.weights.num_panels();
+  const int64_t by_bytes = std::max<int64_t>(kTaskBytes / work.weights.panel_bytes(), 4);
+  const int64_t by_threads = num_panels / (kTasksPerThread * num_threads);
+  const int64_t panels = std::clamp<int64_t>(std::min(by_bytes, by_threads), 1, kMaxGroupPanels);
+  return {.panels_per_group = panels,
+          .num_groups = DivideUp(num_panels, panels),
+          .rows_per_block = work.inputs.num_tiles() * kLinearTileRows,
+          .num_blocks = 1};
+}
+
+// Groups as wide as the kernel; as many rows as keep their inputs in the near cache while the
+// panels pass, and fewer where there are too few groups for all threads.
+TaskGrid GridOfMany(const Work& work, int num_threads) {
+  constexpr int64_t kFewestRows = 4 * kLinearTileRows;
+  const int64_t num_rows = work.inputs.num_tiles() * kLinearTileRows;
+  const int64_t panels = work.kernels.many.panels;
+  const int64_t num_groups = DivideUp(work.weights.num_panels(), panels);
+  const int64_t row_bytes =
+      work.inputs.num_inputs() *
+      (IsQuantized(work.weights.panel_type()) ? int64_t{sizeof(uint8_t)} : int64_t{sizeof(float)});
+  const int64_t by_cache = work.kernels.many.near_cache_bytes / row_bytes;
+  const int64_t by_threads = num_rows * num_groups / (kTasksPerThread * num_threads);
+  const int64_t most = std::max(std::min(by_cache, by_threads), kFewestRows);
+  const int64_t num_blocks = DivideUp(num_rows, most);
+  const int64_t rows = DivideUp(DivideUp(num_rows, num_blocks), kLinearTileRows) * kLinearTileRows;
+  return {.panels_per_group = panels,
+          .num_groups = num_groups,
+          .rows_per_block = rows,
+          .num_blocks = DivideUp(num_rows, rows)};
+}
+
+struct PanelRange {
+  int64_t first;
+  int64_t end;
+};
+
+// A tile of rows times some panels, one after the other.
+void MultiplyTile(const Work& work, int64_t tile, PanelRange panels) {
+  LinearTileArgs args{};
+  args.num_inputs = work.weights.num_inputs();
+  args.out_stride = work.out.stride();
+  work.inputs.PointAt(tile, work.weights.panel_type(), args);
+  args.num_rows = work.inputs.TileRows(tile);
+  args.tile_rows = PaddedTileRows(args.num_rows);
+  const LinearTileFn multiply = work.tiles.by_size[TileSizeIndex(args.num_rows)];
+  for (int64_t p = panels.first; p < panels.end; ++p) {
+    const int64_t first_output = p * kPanelRows;
+    args.panel = work.weights.panel(p);
+    args.out = work.out.row(tile * kLinearTileRows) + first_output;
+    args.num_outputs =
+        static_cast<int>(std::min<int64_t>(kPanelRows, work.weights.num_outputs() - first_output));
+    multiply(args);
+  }
+}
+
+// Tiles [first, first + count) of whole rows times a whole group of panels.
+void MultiplyMany(const Work& work, int64_t first, int64_t count, PanelRange panels) {
+  const uint8_t* pointers[kMaxGroupPanels];
+  for (int64_t p = panels.first; p < panels.end; ++p) {
+    pointers[p - panels.first] = work.weights.panel(p);
+  }
+  LinearTileArgs tile{};
+  work.inputs.PointAt(first, work.weights.panel_type(), tile);
+  work.kernels.many.multiply(
+      {.panels = pointers,
+       .num_inputs = work.weights.num_inputs(),
+       .codes = tile.codes,
+       .scales = tile.scales,
+       .side = tile.side,
+       .floats = tile.floats,
+       .num_rows = count * kLinearTileRows,
+       .out = work.out.row(first * kLinearTileRows) + panels.first * kPanelRows,
+       .out_stride = work.out.stride()});
+}
+
+void RunTask(const Work& work, const TaskGrid& grid, int64_t task) {
+  const int64_t group = task % grid.num_groups;
+  const int64_t block = task / grid.num_groups;
+  const PanelRange panels = {
+      .first = group * grid.panels_per_group,
+      .end = std::min((group + 1) * grid.panels_per_group, work.weights.num_panels())};
+  const int64_t tiles_per_block = grid.rows_per_block / kLinearTileRows;
+  int64_t tile = block * tiles_per_block;
+  const int64_t end = std::min(tile + tiles_per_block, work.inputs.num_tiles());
+  const bool is_whole = panels.end - panels.first == grid.panels_per_group &&
+                        panels.end * kPanelRows <= work.weights.num_outputs();
+  if (work.has_many && is_whole) {
+    const int64_t whole_tiles = std::min(end, work.inputs.num_rows() / kLinearTileRows) - tile;
+    if (whole_tiles > 0) MultiplyMany(work, tile, whole_tiles, panels);
+    tile += std::max<int64_t>(whole_tiles, 0);
+  }
+  for (; tile < end; ++tile) MultiplyTile(work, tile, panels);
 }
 
 }  // namespace
@@ -30,32 +143,22 @@ void Linear(const KernelContext& context, const WeightMatrix& weights, const Row
   CHECK_EQ(inputs.isa(), context.table.isa);
   if (inputs.num_rows() == 0) return;
 
-  const TilesBySize& tiles = context.table.linear->tiles[static_cast<int>(weights.panel_type())]
-                                 ->by_precision[static_cast<int>(inputs.shape().precision)];
-  const int64_t num_panels = weights.num_panels();
-  const int64_t panels_per_task = PanelsPerTask(weights, context);
-  const int64_t num_tasks = (num_panels + panels_per_task - 1) / panels_per_task;
-  context.pool.ParallelFor(num_tasks, [&](int64_t task, int) {
-    const int64_t first = task * panels_per_task;
-    const int64_t end = std::min(first + panels_per_task, num_panels);
-    LinearTileArgs args{};
-    args.num_inputs = weights.num_inputs();
-    args.out_stride = out.stride();
-    for (int64_t t = 0; t < inputs.num_tiles(); ++t) {
-      inputs.PointAt(t, weights.panel_type(), args);
-      args.num_rows = inputs.TileRows(t);
-      args.tile_rows = PaddedTileRows(args.num_rows);
-      const LinearTileFn tile = tiles.by_size[TileSizeIndex(args.num_rows)];
-      for (int64_t p = first; p < end; ++p) {
-        const int64_t first_output = p * kPanelRows;
-        args.panel = weights.panel(p);
-        args.out = out.row(t * kLinearTileRows) + first_output;
-        args.num_outputs =
-            static_cast<int>(std::min<int64_t>(kPanelRows, weights.num_outputs() - first_output));
-        tile(args);
-      }
-    }
-  });
+  const PanelType type = weights.panel_type();
+  const Precision precision = inputs.shape().precision;
+  const LinearKernels& kernels = *context.table.linear->kernels[static_cast<int>(type)];
+  CHECK_LE(kernels.many.panels, kMaxGroupPanels);
+  const Work work = {.weights = weights,
+                     .inputs = inputs,
+                     .out = out,
+                     .kernels = kernels,
+                     .tiles = kernels.by_precision[static_cast<int>(precision)],
+                     .has_many = kernels.many.panels > 0 && inputs.num_rows() >= kManyRows &&
+                                 (precision == Precision::kFast || !IsQuantized(type))};
+  const int num_threads = context.pool.num_threads();
+  const TaskGrid grid =
+      work.has_many ? GridOfMany(work, num_threads) : GridOfTiles(work, num_threads);
+  context.pool.ParallelFor(grid.num_groups * grid.num_blocks,
+                           [&](int64_t task, int) { RunTask(work, grid, task); });
 }
 
 }  // namespace baton

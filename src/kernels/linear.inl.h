@@ -242,9 +242,4 @@ constexpr TilesBySize TilesOf() {
           TileOf<kType, kPrecision, 16>()};
 }
 
-template <PanelType kType>
-constexpr LinearTiles MakeTiles() {
-  return {{TilesOf<kType, Precision::kFast>(), TilesOf<kType, Precision::kExact>()}};
-}
-
 }  // namespace baton::BATON_ISA

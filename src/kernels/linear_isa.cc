@@ -5,9 +5,9 @@ namespace baton::BATON_ISA {
 // By PanelType.
 const LinearOps kLinearOps = {
     .quantize_row = kQuantizeRow,
-    .tiles = {&kTilesQ4_0, &kTilesQ4_1, &kTilesQ5_0, &kTilesQ5_1, &kTilesQ8_0, &kTilesQ2_K,
-              &kTilesQ3_K, &kTilesQ4_K, &kTilesQ5_K, &kTilesQ6_K, &kTilesF16, &kTilesBF16,
-              &kTilesF32},
+    .kernels = {&kLinearQ4_0, &kLinearQ4_1, &kLinearQ5_0, &kLinearQ5_1, &kLinearQ8_0, &kLinearQ2_K,
+                &kLinearQ3_K, &kLinearQ4_K, &kLinearQ5_K, &kLinearQ6_K, &kLinearF16, &kLinearBF16,
+                &kLinearF32},
 };
 
 }  // namespace baton::BATON_ISA

@@ -47,20 +47,41 @@ struct LinearTileArgs {
   int num_outputs;       // outputs to store, at most 16
 };
 
+// Whole panels beside each other times many rows, in whole tiles. Policy kFast, or float weights:
+// under kExact a tile at a time is as fast.
+struct LinearManyArgs {
+  const uint8_t* const* panels;  // LinearMany::panels of them
+  int64_t num_inputs;
+  const uint8_t* codes;  // of the first tile; the others follow: [tile][block][16][32]
+  const float* scales;   // [tile][block][16]
+  const uint32_t* side;  // [tile][block][16][1 or 2]
+  const float* floats;   // [tile][input][16]
+  int64_t num_rows;      // a multiple of kLinearTileRows
+  float* out;            // the first panel's first output of the first row
+  int64_t out_stride;    // floats from row to row
+};
+
 using QuantizeRowFn = void (*)(const QuantizeRowArgs&);
 using LinearTileFn = void (*)(const LinearTileArgs&);
+using LinearManyFn = void (*)(const LinearManyArgs&);
 
 // The functions of one weight type.
 struct TilesBySize {
   LinearTileFn by_size[kNumTileSizes];  // by TileSizeIndex
 };
-struct LinearTiles {
+struct LinearMany {
+  int panels;                // at once; 0: there is no such function
+  int64_t near_cache_bytes;  // inputs of the rows of one call shall not take more
+  LinearManyFn multiply;
+};
+struct LinearKernels {
   TilesBySize by_precision[kNumPrecisions];
+  LinearMany many;
 };
 
 struct LinearOps {
-  const QuantizeRowFn* quantize_row;         // by precision
-  const LinearTiles* tiles[kNumPanelTypes];  // by PanelType
+  const QuantizeRowFn* quantize_row;             // by precision
+  const LinearKernels* kernels[kNumPanelTypes];  // by PanelType
 };
 
 namespace portable {

@@ -1,9 +1,9 @@
-#include "kernels/linear.inl.h"
+#include "kernels/linear_many.inl.h"
 #include "kernels/linear_tables.inl.h"
 
 namespace baton::BATON_ISA {
 
-constexpr LinearTiles kTilesQ2_K = MakeTiles<PanelType::kQ2_K>();
-constexpr LinearTiles kTilesQ3_K = MakeTiles<PanelType::kQ3_K>();
+constexpr LinearKernels kLinearQ2_K = MakeLinearKernels<PanelType::kQ2_K>();
+constexpr LinearKernels kLinearQ3_K = MakeLinearKernels<PanelType::kQ3_K>();
 
 }  // namespace baton::BATON_ISA

@@ -1,8 +1,8 @@
-#include "kernels/linear.inl.h"
+#include "kernels/linear_many.inl.h"
 #include "kernels/linear_tables.inl.h"
 
 namespace baton::BATON_ISA {
 
-constexpr LinearTiles kTilesQ4_1 = MakeTiles<PanelType::kQ4_1>();
+constexpr LinearKernels kLinearQ4_1 = MakeLinearKernels<PanelType::kQ4_1>();
 
 }  // namespace baton::BATON_ISA

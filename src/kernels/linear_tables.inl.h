@@ -7,18 +7,18 @@
 namespace baton::BATON_ISA {
 
 extern const QuantizeRowFn kQuantizeRow[kNumPrecisions];
-extern const LinearTiles kTilesQ4_0;
-extern const LinearTiles kTilesQ4_1;
-extern const LinearTiles kTilesQ5_0;
-extern const LinearTiles kTilesQ5_1;
-extern const LinearTiles kTilesQ8_0;
-extern const LinearTiles kTilesQ2_K;
-extern const LinearTiles kTilesQ3_K;
-extern const LinearTiles kTilesQ4_K;
-extern const LinearTiles kTilesQ5_K;
-extern const LinearTiles kTilesQ6_K;
-extern const LinearTiles kTilesF16;
-extern const LinearTiles kTilesBF16;
-extern const LinearTiles kTilesF32;
+extern const LinearKernels kLinearQ4_0;
+extern const LinearKernels kLinearQ4_1;
+extern const LinearKernels kLinearQ5_0;
+extern const LinearKernels kLinearQ5_1;
+extern const LinearKernels kLinearQ8_0;
+extern const LinearKernels kLinearQ2_K;
+extern const LinearKernels kLinearQ3_K;
+extern const LinearKernels kLinearQ4_K;
+extern const LinearKernels kLinearQ5_K;
+extern const LinearKernels kLinearQ6_K;
+extern const LinearKernels kLinearF16;
+extern const LinearKernels kLinearBF16;
+extern const LinearKernels kLinearF32;
 
 }  // namespace baton::BATON_ISA

@@ -299,6 +299,25 @@ TEST_P(LinearTest, SameBitsEverywhereAndNearTheReference) {
   }
 }
 
+// Enough rows, outputs and inputs that weights are expanded once for many rows: several groups of
+// panels, blocks of rows and spans of inputs, each with something left over.
+TEST_P(LinearTest, ManyRowsGiveTheSameBits) {
+  const DType type = GetParam();
+  const int block_elements = TraitsOf(type).block_elements;
+  const int64_t num_inputs = block_elements == 1 ? 300 : block_elements == 32 ? 1120 : 1280;
+  for (const int64_t num_outputs : {64, 150}) {
+    const Matrix matrix = RandomMatrix(type, num_outputs, num_inputs, 21);
+    const WeightMatrix weights = MustPack(matrix, pool(2));
+    const std::vector<float> rows = RandomRows(75, num_inputs, 22);
+    for (const Precision precision : kPrecisions) {
+      SCOPED_TRACE(Describe(matrix, precision));
+      const std::vector<float> want = RowByRow(weights, rows, precision, pool(1));
+      constexpr int kCounts[] = {31, 32, 48, 73, 74, 75};
+      ASSERT_NO_FATAL_FAILURE(ExpectSameEverywhere(weights, rows, precision, want, kCounts));
+    }
+  }
+}
+
 TEST_P(LinearTest, DecodesTheRowsOfTheFile) {
   const DType type = GetParam();
   for (const int64_t num_inputs : InputCounts(type)) {
@@ -325,7 +344,7 @@ TEST_P(LinearTest, ExtremeCodesDoNotSaturate) {
   // of -128, carries, both ends.
   constexpr float kEnds[] = {32512, -32512, 32384, -32640 + 128, 128, -128, 127, -129, 32511, 0};
   for (const int fill : {0x00, 0xff, 0x55, 0xf0, 0x80, 0x7f}) {
-    Matrix matrix = RandomMatrix(type, 17, kInputs, 5);
+    Matrix matrix = RandomMatrix(type, 69, kInputs, 5);
     for (size_t i = 0; i < matrix.bytes.size(); ++i) {
       matrix.bytes[i] = static_cast<std::byte>(fill);
     }
@@ -335,7 +354,7 @@ TEST_P(LinearTest, ExtremeCodesDoNotSaturate) {
     }
     const WeightMatrix weights = MustPack(matrix, pool(1));
     std::vector<float> rows;
-    for (size_t pattern = 0; pattern < std::size(kEnds); ++pattern) {
+    for (size_t pattern = 0; pattern < 4 * std::size(kEnds); ++pattern) {
       for (int64_t i = 0; i < kInputs; ++i) {
         const size_t other = pattern + static_cast<size_t>(i) * (pattern % 3);
         rows.push_back(i % 32 == 31 ? 32512.0f : kEnds[other % std::size(kEnds)]);
@@ -345,7 +364,7 @@ TEST_P(LinearTest, ExtremeCodesDoNotSaturate) {
       SCOPED_TRACE(Describe(matrix, precision) + " fill " + std::to_string(fill));
       const std::vector<float> want = RowByRow(weights, rows, precision, pool(1));
       ASSERT_NO_FATAL_FAILURE(ExpectNearReference(matrix, rows, precision, want));
-      constexpr int kCounts[] = {1, 2, 4, 10};
+      constexpr int kCounts[] = {1, 2, 4, 10, 40};
       ASSERT_NO_FATAL_FAILURE(ExpectSameEverywhere(weights, rows, precision, want, kCounts));
     }
   }
@@ -358,9 +377,9 @@ TEST_P(LinearTest, ExtremeScalesGiveTheSameBits) {
   if (fields == nullptr) GTEST_SKIP() << "float weights have no scales";
   constexpr int64_t kInputs = 512;
   constexpr uint16_t kScales[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x7bff, 0xfbff, 0x7c00, 0x7e00};
-  Matrix matrix = RandomMatrix(type, 32, kInputs, 6);
+  Matrix matrix = RandomMatrix(type, 64, kInputs, 6);
   for (int64_t o = 0; o < matrix.num_outputs; ++o) {
-    // The first six kinds mixed in rows 0..15, each kind alone in the rows above.
+    // The first six kinds mixed in outputs 0..15, each kind alone in the others.
     for (int64_t i = 0; i < matrix.row_bytes(); i += TraitsOf(type).block_bytes) {
       std::byte* block = matrix.bytes.data() + o * matrix.row_bytes() + i;
       const int64_t kind = o < 16 ? (o + i) % 6 : o % 8;
@@ -369,7 +388,7 @@ TEST_P(LinearTest, ExtremeScalesGiveTheSameBits) {
     }
   }
   const WeightMatrix weights = MustPack(matrix, pool(1));
-  std::vector<float> rows = RandomRows(10, kInputs, 8);
+  std::vector<float> rows = RandomRows(40, kInputs, 8);
   for (size_t i = 0; i < rows.size(); ++i) {
     constexpr float kFactors[] = {1.0f, 1e30f, 1e-30f, 1e-37f, 0.0f};
     rows[i] *= kFactors[i / static_cast<size_t>(kInputs) % 5];
@@ -377,7 +396,7 @@ TEST_P(LinearTest, ExtremeScalesGiveTheSameBits) {
   for (const Precision precision : kPrecisions) {
     SCOPED_TRACE(Describe(matrix, precision));
     const std::vector<float> want = RowByRow(weights, rows, precision, pool(1));
-    constexpr int kCounts[] = {1, 3, 10};
+    constexpr int kCounts[] = {1, 3, 10, 40};
     ASSERT_NO_FATAL_FAILURE(ExpectSameEverywhere(weights, rows, precision, want, kCounts));
   }
 }

@@ -1,0 +1,315 @@
+// One or two panels times many rows: the weights are expanded once per span of inputs, into memory
+// that stays in the nearest cache, and meet all rows. Included by *_isa.cc files only.
+//
+// Same formulas, same order as in linear.inl.h: each (output row, row) has one f32 accumulator and
+// takes its blocks in ascending order. Between two spans it lies in the output.
+#pragma once
+
+#include "kernels/linear.inl.h"
+
+namespace baton::BATON_ISA {
+
+// Panels that share one broadcast of an activation, and rows under way at once: as many integer
+// sums as the registers hold. The more panels share a broadcast, the less the load ports and the
+// decoders do, which bind as soon as the multipliers do. Inputs per span: a shorter one fits the
+// nearest cache, but then the sums go through memory more often, which costs more.
+#if defined(BATON_ISA_AVX512)
+inline constexpr int kManyPanels = 4;
+inline constexpr int kManyRows = 4;
+inline constexpr int kManyFloatPanels = 2;
+inline constexpr int kManyFloatRows = 8;
+inline constexpr int64_t kNearCacheBytes = 1 << 20;
+#else
+inline constexpr int kManyPanels = 1;
+inline constexpr int kManyRows = 4;
+inline constexpr int kManyFloatPanels = 1;
+inline constexpr int kManyFloatRows = 4;
+inline constexpr int64_t kNearCacheBytes = 1 << 18;
+#endif
+inline constexpr int kSpanInputs = 1024;
+inline constexpr int kSpanBlocks = kSpanInputs / kInputBlock;
+inline constexpr int kFloatSpanInputs = 128;
+
+// A block of 32 inputs of kPanels panels.
+template <int kHalves, bool kHasMin, int kPanels>
+struct ExpandedBlock {
+  alignas(kLineBytes) uint8_t codes[kCodeGroups][kPanels][kLineBytes];
+  float d[kHalves][kPanels][kPanelRows];
+  float m[kHasMin ? kHalves : 1][kPanels][kPanelRows];
+};
+template <PanelType kType, int kPanels>
+using ExpandedBlockOf = ExpandedBlock<FormatOf(kType).halves, FormatOf(kType).has_min, kPanels>;
+
+BATON_INLINE void StoreLine(uint8_t* p, u8x64 line) {
+#if defined(BATON_ISA_AVX512)
+  _mm512_storeu_si512(p, line.v);
+#elif defined(BATON_ISA_AVX2)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), line.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), line.hi);
+#else
+  __builtin_memcpy(p, line.v, kLineBytes);
+#endif
+}
+
+template <PanelType kType, int kPanels>
+[[gnu::noinline]] void ExpandSpan(const LinearManyArgs& args, int64_t first_block,
+                                  int64_t num_blocks, ExpandedBlockOf<kType, kPanels>* expanded) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  for (int p = 0; p < kPanels; ++p) {
+    for (int64_t b = first_block; b < first_block + num_blocks; ++b) {
+      const uint8_t* record = args.panels[p] + b / kFormat.blocks() * kFormat.record_bytes();
+      const int64_t block = b % kFormat.blocks();
+      ExpandedBlockOf<kType, kPanels>& to = expanded[b - first_block];
+      CodeBlock codes;
+      ExpandCodes<kType, Precision::kFast>(record, block, codes);
+      BATON_UNROLL
+      for (int g = 0; g < kCodeGroups; ++g) StoreLine(to.codes[g][p], codes.group[g]);
+      const BlockScale first = LoadScale<kType, 0>(record, block);
+      Store(to.d[0][p], first.d);
+      if constexpr (kFormat.has_min) Store(to.m[0][p], first.m);
+      if constexpr (kFormat.halves == 2) {
+        const BlockScale second = LoadScale<kType, 1>(record, block);
+        Store(to.d[1][p], second.d);
+        if constexpr (kFormat.has_min) Store(to.m[1][p], second.m);
+      }
+    }
+  }
+}
+
+// The integer sums of one half (or the whole) of a block.
+template <PanelType kType, int kRows, int kPanels, int kHalf>
+BATON_INLINE void DotExpanded(const ExpandedBlockOf<kType, kPanels>& block,
+                              const uint8_t* activations, const uint32_t* side,
+                              i32x16 (&integers)[kRows][kPanels]) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  constexpr int kCount = kCodeGroups / kFormat.halves;
+  constexpr int kStride = SideValues(kFormat.side);
+#if defined(BATON_ISA_AVX512)
+  __m512i sums[kRows][kPanels];
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) {
+      sums[r][p] = kFormat.offset != 0 ? _mm512_set1_epi32(LoadWord(side + r * kStride + kHalf))
+                                       : _mm512_setzero_si512();
+    }
+  }
+  BATON_UNROLL
+  for (int g = kHalf * kCount; g < (kHalf + 1) * kCount; ++g) {
+    __m512i line[kPanels];
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) line[p] = LoadLine(block.codes[g][p]).v;
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i a = _mm512_set1_epi32(LoadWord(activations + r * kInputBlock + 4 * g));
+      BATON_UNROLL
+      for (int p = 0; p < kPanels; ++p) sums[r][p] = _mm512_dpbusd_epi32(sums[r][p], line[p], a);
+    }
+  }
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) integers[r][p] = {sums[r][p]};
+  }
+#else
+  static_assert(kPanels == 1);
+  CodeBlock codes;
+  BATON_UNROLL
+  for (int g = 0; g < kCodeGroups; ++g) codes.group[g] = LoadLine(block.codes[g][0]);
+  i32x16 sums[kRows];
+  Dot<kType, Precision::kFast, kRows, kHalf * kCount, kCount>(codes, activations, side + kHalf,
+                                                              kStride, sums);
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) integers[r][0] = sums[r];
+#endif
+}
+
+template <PanelType kType, int kRows, int kPanels, int kHalf>
+BATON_INLINE void AddExpandedHalf(const ExpandedBlockOf<kType, kPanels>& block,
+                                  const uint8_t* activations, const float* scales,
+                                  const uint32_t* side, float (*sums)[kPanels][kPanelRows]) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  i32x16 integers[kRows][kPanels];
+  DotExpanded<kType, kRows, kPanels, kHalf>(block, activations, side, integers);
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const f32x16 scale = Set1(scales[r]);
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) {
+      f32x16 sum =
+          Fma(Mul(Load(block.d[kHalf][p]), scale), ToFloat(integers[r][p]), Load(sums[r][p]));
+      if constexpr (kFormat.has_min) {
+        const int at = r * SideValues(kFormat.side) + kHalf;
+        const float x = __builtin_bit_cast(float, LoadWord(side + at));
+        sum = Fma(Load(block.m[kHalf][p]), Set1(x), sum);
+      }
+      Store(sums[r][p], sum);
+    }
+  }
+  // The sums stay in memory: the registers are full of integers, and left to itself GCC spills
+  // those instead.
+  asm volatile("" ::: "memory");
+}
+
+// kRows rows of a tile times the span.
+template <PanelType kType, int kRows, int kPanels>
+[[gnu::noinline]] void ManyRows(const ExpandedBlockOf<kType, kPanels>* expanded, int64_t num_blocks,
+                                const LinearTileArgs& tile, float (*sums)[kPanels][kPanelRows]) {
+  constexpr int kSides = SideValues(FormatOf(kType).side);
+  const uint8_t* activations = tile.codes;
+  const float* scales = tile.scales;
+  const uint32_t* side = tile.side;
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    AddExpandedHalf<kType, kRows, kPanels, 0>(expanded[b], activations, scales, side, sums);
+    if constexpr (FormatOf(kType).halves == 2) {
+      AddExpandedHalf<kType, kRows, kPanels, 1>(expanded[b], activations, scales, side, sums);
+    }
+    activations += kLinearTileRows * kInputBlock;
+    scales += kLinearTileRows;
+    side += kLinearTileRows * kSides;
+  }
+}
+
+// The accumulators of rows [first, first + kRows) of the output.
+template <int kRows, int kPanels>
+BATON_INLINE void LoadSums(const LinearManyArgs& args, int64_t first,
+                           float (*sums)[kPanels][kPanelRows]) {
+  for (int r = 0; r < kRows; ++r) {
+    const float* out = args.out + (first + r) * args.out_stride;
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) Store(sums[r][p], Load(out + p * kPanelRows));
+  }
+}
+template <int kRows, int kPanels>
+BATON_INLINE void StoreSums(const LinearManyArgs& args, int64_t first,
+                            const float (*sums)[kPanels][kPanelRows]) {
+  for (int r = 0; r < kRows; ++r) {
+    float* out = args.out + (first + r) * args.out_stride;
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) Store(out + p * kPanelRows, Load(sums[r][p]));
+  }
+}
+template <int kRows, int kPanels>
+BATON_INLINE void ClearSums(float (*sums)[kPanels][kPanelRows]) {
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) Store(sums[r][p], Zero());
+  }
+}
+
+template <PanelType kType, int kPanels>
+void QuantizedPanels(const LinearManyArgs& args) {
+  constexpr int kSides = SideValues(FormatOf(kType).side);
+  ExpandedBlockOf<kType, kPanels> expanded[kSpanBlocks];
+  alignas(kLineBytes) float sums[kManyRows][kPanels][kPanelRows];
+  const int64_t num_blocks = args.num_inputs / kInputBlock;
+  for (int64_t b = 0; b < num_blocks; b += kSpanBlocks) {
+    const int64_t count = num_blocks - b < kSpanBlocks ? num_blocks - b : kSpanBlocks;
+    ExpandSpan<kType, kPanels>(args, b, count, expanded);
+    for (int64_t row = 0; row < args.num_rows; row += kManyRows) {
+      const int64_t in_tile = row % kLinearTileRows;
+      const int64_t at = (row - in_tile) * num_blocks + b * kLinearTileRows + in_tile;
+      LinearTileArgs tile{};
+      tile.codes = args.codes + at * kInputBlock;
+      tile.scales = args.scales + at;
+      tile.side = args.side + at * kSides;
+      if (b == 0) {
+        ClearSums<kManyRows>(sums);
+      } else {
+        LoadSums<kManyRows>(args, row, sums);
+      }
+      ManyRows<kType, kManyRows, kPanels>(expanded, count, tile, sums);
+      StoreSums<kManyRows>(args, row, sums);
+    }
+  }
+}
+
+// Float weights: [input][panel][16], widened.
+template <int kPanels>
+using WideInput = float[kPanels][kPanelRows];
+
+template <PanelType kType, int kPanels>
+[[gnu::noinline]] void WidenSpan(const LinearManyArgs& args, int64_t first, int64_t count,
+                                 WideInput<kPanels>* wide) {
+  constexpr int kBytes = kPanelRows * (kType == PanelType::kF32 ? 4 : 2);
+  for (int p = 0; p < kPanels; ++p) {
+    const uint8_t* weights = args.panels[p] + first * kBytes;
+    for (int64_t k = 0; k < count; ++k) {
+      Store(wide[k][p], LoadWeights<kType>(weights + k * kBytes));
+    }
+  }
+}
+
+// `sums`: rows kPanels x 16 floats, `stride` apart; taken up again unless kFresh.
+template <int kRows, int kPanels, bool kFresh>
+[[gnu::noinline]] void ManyFloatRows(const WideInput<kPanels>* wide, int64_t count,
+                                     const float* inputs, float* sums, int64_t stride) {
+  f32x16 sum[kRows][kPanels];
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) {
+      sum[r][p] = kFresh ? Zero() : Load(sums + r * stride + p * kPanelRows);
+    }
+  }
+  for (int64_t k = 0; k < count; ++k, inputs += kLinearTileRows) {
+    f32x16 w[kPanels];
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) w[p] = Load(wide[k][p]);
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const f32x16 x = Set1(inputs[r]);
+      BATON_UNROLL
+      for (int p = 0; p < kPanels; ++p) sum[r][p] = Fma(w[p], x, sum[r][p]);
+    }
+  }
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) Store(sums + r * stride + p * kPanelRows, sum[r][p]);
+  }
+}
+
+template <PanelType kType, int kPanels>
+void FloatPanels(const LinearManyArgs& args) {
+  alignas(kLineBytes) WideInput<kPanels> wide[kFloatSpanInputs];
+  for (int64_t k = 0; k < args.num_inputs; k += kFloatSpanInputs) {
+    const int64_t rest = args.num_inputs - k;
+    const int64_t count = rest < kFloatSpanInputs ? rest : kFloatSpanInputs;
+    WidenSpan<kType, kPanels>(args, k, count, wide);
+    const auto multiply = k == 0 ? ManyFloatRows<kManyFloatRows, kPanels, true>
+                                 : ManyFloatRows<kManyFloatRows, kPanels, false>;
+    for (int64_t row = 0; row < args.num_rows; row += kManyFloatRows) {
+      const int64_t in_tile = row % kLinearTileRows;
+      const float* inputs =
+          args.floats + (row - in_tile) * args.num_inputs + k * kLinearTileRows + in_tile;
+      multiply(wide, count, inputs, args.out + row * args.out_stride, args.out_stride);
+    }
+  }
+}
+
+template <PanelType kType>
+constexpr LinearMany MakeMany() {
+#if defined(BATON_ISA_PORTABLE)
+  return {.panels = 0, .near_cache_bytes = 0, .multiply = nullptr};
+#else
+  if constexpr (IsQuantized(kType)) {
+    return {.panels = kManyPanels,
+            .near_cache_bytes = kNearCacheBytes,
+            .multiply = QuantizedPanels<kType, kManyPanels>};
+  } else {
+    return {.panels = kManyFloatPanels,
+            .near_cache_bytes = kNearCacheBytes,
+            .multiply = FloatPanels<kType, kManyFloatPanels>};
+  }
+#endif
+}
+
+template <PanelType kType>
+constexpr LinearKernels MakeLinearKernels() {
+  return {.by_precision = {TilesOf<kType, Precision::kFast>(), TilesOf<kType, Precision::kExact>()},
+          .many = MakeMany<kType>()};
+}
+
+}  // namespace baton::BATON_ISA
