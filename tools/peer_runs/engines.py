@@ -1,0 +1,174 @@
+"""The engines that tools/peers measures: each turns a row into {"rate": tokens per second, ...}.
+
+The rates hold no loading of the model. Prompts are random tokens in all engines, decoded tokens
+those that come; no engine's speed depends on which they are.
+"""
+import json
+import select
+import subprocess
+
+TIMEOUT = 1800  # seconds, of one measurement
+
+
+class Unavailable(Exception):
+    """This engine cannot do this row; says why."""
+
+
+def output_of(command, name, given=""):
+    """Standard output of a program that is `given` a text; raises Unavailable with its last words."""
+    try:
+        done = subprocess.run([str(word) for word in command], input=given, capture_output=True,
+                              text=True, errors="replace", timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{name} took longer than {TIMEOUT} s") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise Unavailable(f"{name}, exit status {done.returncode}: {lines[-1][:300]}")
+    return done.stdout
+
+
+def llama_bench_rate(text, row):
+    """The rate of `row` in llama-bench's JSON, where a warming test may stand before it."""
+    wanted = (row.tokens, 0, 0) if row.work == "prefill" else (0, row.tokens, row.depth)
+    for entry in json.loads(text):
+        if (entry["n_prompt"], entry["n_gen"], entry["n_depth"]) == wanted:
+            return entry["avg_ts"]
+    raise Unavailable("llama-bench: the row is missing in its output")
+
+
+def batched_bench_rate(text, row):
+    """The rate of the generated tokens in llama-batched-bench's lines of JSON."""
+    for line in text.splitlines():
+        if line.startswith("{"):
+            entry = json.loads(line)
+            if (entry["tg"], entry["pl"]) == (row.tokens, row.sequences):
+                return entry["speed_tg"]
+    raise Unavailable("llama-batched-bench: the row is missing in its output")
+
+
+def bench_model_row(text, row):
+    """Rate, share of the limit, and what limits, of `row` in `baton bench model --json`."""
+    phase = "prefill" if row.work == "prefill" else "decode"
+    extent = "prompt_tokens" if row.work == "prefill" else "depth"
+    wanted = row.tokens if row.work == "prefill" else row.depth
+    for entry in json.loads(text)["rows"]:
+        if (entry["phase"], entry[extent], entry["sequences"]) == (phase, wanted, row.sequences):
+            return {"rate": entry["tokens_per_second"], "share": entry["share"],
+                    "bound_by": entry["bound_by"]}
+    raise Unavailable("baton bench model: the row is missing in its output")
+
+
+class Baton:
+    """Baton with one precision."""
+
+    def __init__(self, program, precision, threads):
+        self.name = f"Baton {precision}"
+        self._program, self._precision, self._threads = program, precision, threads
+
+    def measure(self, row, model):
+        is_prefill = row.work == "prefill"
+        return bench_model_row(output_of(
+            [self._program, "bench", "model", model, "--precision", self._precision,
+             "--threads", self._threads, "--prompt", row.tokens if is_prefill else 16,
+             "--depth", row.depth, "--batch", row.sequences,
+             "--repeat", 1 if is_prefill else row.tokens, "--json"], "baton bench model"), row)
+
+    def close(self):
+        pass
+
+
+class Llama:
+    """llama.cpp with one setting of flash attention."""
+
+    def __init__(self, programs, flash, threads):
+        self.name = "llama.cpp, flash attention " + ("on" if flash else "off")
+        self._programs, self._flash, self._threads = programs, flash, threads
+
+    def measure(self, row, model):
+        if row.work == "batch":
+            return {"rate": batched_bench_rate(output_of(
+                [self._programs / "llama-batched-bench", "-m", model, "-t", self._threads,
+                 "-tb", self._threads, "-fa", "on" if self._flash else "off",
+                 "-npp", row.depth or 1, "-ntg", row.tokens, "-npl", row.sequences,
+                 "-c", row.sequences * (row.depth + row.tokens + 64),
+                 "--output-format", "jsonl"], "llama-batched-bench"), row)}
+        words = [self._programs / "llama-bench", "-m", model, "-t", self._threads,
+                 "-fa", int(self._flash), "-r", 1, "-o", "json"]
+        if row.work == "decode":
+            words += ["-p", 0, "-n", row.tokens, "-d", row.depth]
+        elif row.tokens > 2048:  # its warming run would be as long as the measurement
+            words += ["--no-warmup", "-p", f"128,{row.tokens}", "-n", 0]
+        else:
+            words += ["-p", row.tokens, "-n", 0]
+        return {"rate": llama_bench_rate(output_of(words, "llama-bench"), row)}
+
+    def close(self):
+        pass
+
+
+class OpenVino:
+    """OpenVINO GenAI with its paged pipeline, prefix cache off; a process for each model."""
+
+    name = "OpenVINO"
+
+    def __init__(self, python, worker, threads):
+        self._python, self._worker, self._threads = python, worker, threads
+        self._process, self._model, self._failure = None, None, None
+        self.version = None
+
+    def _answer(self):
+        ready, _, _ = select.select([self._process.stdout], [], [], TIMEOUT)
+        line = self._process.stdout.readline() if ready else ""
+        if not line:
+            self.close()
+            raise Unavailable("OpenVINO ended without an answer" if ready else
+                              f"OpenVINO took longer than {TIMEOUT} s")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Unavailable(f"OpenVINO: {answer['error']}")
+        return answer
+
+    def _open(self, model):
+        if self._model == model:
+            if self._failure:
+                raise Unavailable(self._failure)
+            return
+        self.close()
+        self._model = model
+        self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [str(self._python), str(self._worker), str(model), str(self._threads)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            self.version = self._answer()["versions"]
+            self.ask({"work": "generate", "tokens": 64, "new": 4, "sequences": 1}, model)  # warms
+        except Unavailable as error:
+            self.close()
+            self._model, self._failure = model, str(error)
+            raise
+
+    def ask(self, request, model):
+        """The worker's answer to a request; see openvino_worker.py."""
+        self._open(model)
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def measure(self, row, model):
+        if row.work == "prefill":
+            answer = self.ask({"work": "generate", "tokens": row.tokens, "new": 1,
+                               "sequences": 1}, model)
+            return {"rate": row.tokens / answer["first"]}
+        answer = self.ask({"work": "generate", "tokens": row.depth or 1, "new": row.tokens + 1,
+                           "sequences": row.sequences}, model)
+        return {"rate": row.tokens * row.sequences / answer["rest"]}
+
+    def close(self):
+        if self._process is not None:
+            self._process.stdin.close()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process.stdout.close()
+        self._process, self._model, self._failure = None, None, None
