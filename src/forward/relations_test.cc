@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "format/gguf.h"
@@ -172,6 +173,19 @@ class CancelAt : public StepProgress {
   int layer_;
 };
 
+// The plan of a sequence's next tokens, all of them with logits.
+StepPlan PlanNext(ForwardRig::Sequence& sequence, int64_t count) {
+  EXPECT_TRUE(sequence.table.Reserve(count).has_value());
+  StepPlan plan;
+  SequenceStep& step = plan.sequences.emplace_back();
+  step.first_position = sequence.computed();
+  const auto first = sequence.tokens.begin() + sequence.computed();
+  step.tokens.assign(first, first + count);
+  step.blocks.assign(sequence.table.blocks().begin(), sequence.table.blocks().end());
+  step.logits = LogitRows::kAll;
+  return plan;
+}
+
 // A cancelled step counts for nothing: what was computed before it stays, and the same tokens
 // computed again give the same bits.
 TEST(Relations, ACancelledStepLeavesWhatWasBefore) {
@@ -182,14 +196,7 @@ TEST(Relations, ACancelledStepLeavesWhatWasBefore) {
     ForwardRig rig(model, {});
     const size_t sequence = rig.Add(tokens);
     rig.Step({{.sequence = sequence, .count = 100}}, nullptr);
-    BlockTable& table = rig.sequence(sequence).table;
-    ASSERT_TRUE(table.Reserve(40).has_value());
-    StepPlan plan;
-    SequenceStep& step = plan.sequences.emplace_back();
-    step.first_position = 100;
-    step.tokens.assign(tokens.begin() + 100, tokens.begin() + 140);
-    step.blocks.assign(table.blocks().begin(), table.blocks().end());
-    step.logits = LogitRows::kAll;
+    const StepPlan plan = PlanNext(rig.sequence(sequence), 40);
     std::atomic<bool> cancel = layer == 0;
     CancelAt progress(cancel, layer);
     bool has_logits = false;
@@ -199,6 +206,46 @@ TEST(Relations, ACancelledStepLeavesWhatWasBefore) {
     EXPECT_EQ(run.error().code, ErrorCode::kCancelled);
     EXPECT_FALSE(has_logits);
     rig.Finish(sequence, 30, Phase::kPrefill, LogitRows::kAll);
+    EXPECT_EQ(rig.sequence(sequence).digests, expected) << "layer " << layer;
+  }
+}
+
+class CountLayers : public StepProgress {
+ public:
+  explicit CountLayers(std::atomic<int>& layers) : layers_(layers) {}
+  void OnLayerDone(int layers_done, int) override { layers_.store(layers_done); }
+
+ private:
+  std::atomic<int>& layers_;
+};
+
+// As a user does it: the flag is raised by another thread, at any time, while several compute.
+TEST(Relations, AStepCancelledByAnotherThreadLeavesWhatWasBefore) {
+  const Model model = LoadTiny({.architecture = "gemma3", .layers = 7, .sliding_window = 50});
+  const std::vector<TokenId> tokens = RandomTokens(150, model.spec().vocab_size, 6);
+  const std::vector<uint64_t> expected = RunAlone(model, {}, tokens, 150);
+  for (const int layer : {0, 1, 3, 6}) {
+    ForwardRig rig(model, {.num_threads = 3});
+    const size_t sequence = rig.Add(tokens);
+    rig.Step({{.sequence = sequence, .count = 100}}, nullptr);
+    const StepPlan plan = PlanNext(rig.sequence(sequence), 40);
+    std::atomic<int> layers_done = 0;
+    std::atomic<bool> cancel = false;
+    CountLayers progress(layers_done);
+    std::thread user([&] {
+      while (layers_done.load() < layer) std::this_thread::yield();
+      cancel.store(true);
+    });
+    const Result<> run =
+        rig.forward().Run(plan, [](const RowLogits&) {}, {.cancel = cancel, .progress = &progress});
+    layers_done.store(layer);
+    user.join();
+    // The step may have ended before the flag was seen.
+    if (!run) {
+      EXPECT_EQ(run.error().code, ErrorCode::kCancelled);
+    }
+    rig.Step({{.sequence = sequence, .count = 40}}, nullptr);
+    rig.Finish(sequence, 1, Phase::kDecode, LogitRows::kAll);
     EXPECT_EQ(rig.sequence(sequence).digests, expected) << "layer " << layer;
   }
 }

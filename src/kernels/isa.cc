@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array kIsas = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512};
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
 
 struct CpuidLeaf {
   uint32_t eax, ebx, ecx, edx;
@@ -86,7 +86,7 @@ constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
                                         .kv_write = &portable::kKvWriteOps,
                                         .rows = &portable::kRowKernelOps,
                                         .limits = &portable::kLimitsOps};
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
 constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
                                     .linear = &avx2::kLinearOps,
                                     .attention = &avx2::kAttentionOps,
@@ -140,7 +140,7 @@ Result<Isa> ParseIsa(std::string_view name) {
 
 const KernelTable& KernelsFor(Isa isa) {
   CHECK_LT(static_cast<size_t>(isa), CountRunnable());
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
   if (isa == Isa::kAvx512) return kAvx512Table;
   if (isa == Isa::kAvx2) return kAvx2Table;
 #endif
