@@ -17,7 +17,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
-from peer_runs import accuracy, engines, install, report, rounds, rows, summary  # noqa: E402  # pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from peer_runs import accuracy, engines, install, report, rounds, rows, summary  # noqa: E402
 
 PREFILL = rows.Row("m-prefill-512", "M, prefill 512", "m", "prefill", 512, bars=(8, 1.25, 3.5))
 DECODE = rows.Row("m-decode-2048", "M, decode at depth 2,048", "m", "decode", 32, 2048)
@@ -72,7 +73,8 @@ class OpenVinoWorker(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = pathlib.Path(folder.name, "worker.py")
-        path.write_text("import json, sys\ndef answer(v): print(json.dumps(v), flush=True)\n" + body)
+        path.write_text("import json, sys\n"
+                        "def answer(v): print(json.dumps(v), flush=True)\n" + body)
         engine = engines.OpenVino(sys.executable, path, 2)
         self.addCleanup(engine.close)
         return engine
@@ -94,7 +96,8 @@ class OpenVinoWorker(unittest.TestCase):
         for row in (PREFILL, DECODE):
             with self.assertRaisesRegex(engines.Unavailable, "OpenVINO: no such type"):
                 engine.measure(row, "m")
-        self.assertEqual(engine._worker.with_name("worker.py.log").read_text(), "x")  # pylint: disable=protected-access
+        log = engine._worker.with_name("worker.py.log")  # pylint: disable=protected-access
+        self.assertEqual(log.read_text(), "x")
 
     def test_a_worker_that_dies(self):
         engine = self.engine("sys.exit(1)\n")
@@ -196,7 +199,7 @@ class Summary(unittest.TestCase):
 
 class Report(unittest.TestCase):
     setting = {"date": "2030-01-02", "cpu": "A CPU", "cpus": 2, "isa": "AVX-512 VNNI",
-               "has_avx512_vnni": True, "threads": 2, "rounds": 3,
+               "has_avx512_vnni": True, "threads": 2, "rounds": 3, "commit": "",
                "versions": {"Baton": "0.1", "llama.cpp": "b1"}}
 
     def test_other_sections_stay(self):
@@ -252,6 +255,15 @@ class Accuracy(unittest.TestCase):
         zero = accuracy.figures(found, [prompt["reference"] for prompt in found])
         self.assertEqual(zero["positions"], sum(len(p["positions"]) for p in found))
         self.assertAlmostEqual(zero["mean"], 0, places=9)
+
+
+    def test_kept_in_the_journal(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "journal.jsonl")
+            accuracy.note(rounds.Journal(path, {}, False), "smollm2", {"a": {"mean": 1.5}})
+            journal = rounds.Journal(path, {}, True)
+            self.assertEqual(accuracy.noted(journal, "smollm2"), {"a": {"mean": 1.5}})
+            self.assertEqual(accuracy.noted(journal, "gemma-3"), {})
 
 
 class Install(unittest.TestCase):
@@ -340,8 +352,17 @@ class Command(unittest.TestCase):
                             "openvino", "--skip", "accuracy", "--baton", str(program), "--out",
                             str(out), BATON_CACHE=str(folder))
             self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("| SmolLM2 Q4_1, prefill 512 ", out.read_text())
+            (folder / "gemma-3-270m-q4_k_m.gguf").touch()
+            run = self.tool("--rows", "gemma", "--resume", "--rounds", "2", "--skip", "llama.cpp",
+                            "--skip", "openvino", "--skip", "accuracy", "--baton", str(program),
+                            "--out", str(out), BATON_CACHE=str(folder))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertNotIn("SmolLM2", run.stderr)  # that was measured
             text = out.read_text()
         self.assertIn("by hand", text)
+        self.assertEqual(text.count("## Beside other engines"), 1)
+        self.assertIn("| Gemma 3 270M Q4_K_M, decode | 64.0 ± 0 %", text)
         self.assertIn("| SmolLM2 Q4_1, prefill 8,000 | 640 ± 0 % | 640 ± 0 % |  |  |", text)
         self.assertIn("| SmolLM2 Q4_1, 16 sequences at once | 64.0 ± 0 %", text)
         self.assertIn("Baton 9.9", text)

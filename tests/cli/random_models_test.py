@@ -21,7 +21,7 @@ class RandomModels(BatonCase):
 
     def test_logits_have_the_size_that_the_weights_promise(self):
         # The last norm leaves rows of mean square 1, and the output matrix has weights of deviation
-        # 0.02: logits have deviation 0.02 sqrt(256). 30 positions of 259 logits, a few per cent off.
+        # 0.02: logits have deviation 0.02 sqrt(256); so few of them are a few per cent off.
         ids = json.dumps([3 + byte for byte in b"The quick brown fox jumps over"])
         for kind in TYPES:
             path = self.make(kind, "--pure")

@@ -80,3 +80,16 @@ def measure(root, model, path, program, openvino, most_tokens):
         except Unavailable as error:
             found["OpenVINO"] = {"reason": str(error)}
     return found
+
+
+def note(journal, model, found):
+    """Keeps what measure() found in the journal of a run."""
+    for engine, values in found.items():
+        journal.add({"row": f"accuracy of {model}", "engine": engine, "round": 0,
+                     "figures": values})
+
+
+def noted(journal, model):
+    """What was kept: as measure() returns it, or {}."""
+    return {entry["engine"]: entry["figures"] for entry in journal.entries()
+            if entry["row"] == f"accuracy of {model}"}

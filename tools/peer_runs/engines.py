@@ -15,7 +15,7 @@ class Unavailable(Exception):
 
 
 def output_of(command, name, given=""):
-    """Standard output of a program that is `given` a text; raises Unavailable with its last words."""
+    """What a program prints that is `given` a text; raises Unavailable with its last words."""
     try:
         done = subprocess.run([str(word) for word in command], input=given, capture_output=True,
                               text=True, errors="replace", timeout=TIMEOUT, check=False)

@@ -1,4 +1,4 @@
-"""Runs OpenVINO GenAI for tools/peers: one model a process, requests and answers a line of JSON each.
+"""Runs OpenVINO GenAI for tools/peers: a model a process, requests and answers a line of JSON each.
 
 Arguments: MODEL THREADS. First answer: {"versions": ...} or {"error": ...}.
 Requests: {"work": "generate", "tokens": N, "new": N, "sequences": N} is answered with

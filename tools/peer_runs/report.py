@@ -93,13 +93,16 @@ def section(rows, lines, measured, setting):
         f"Written by `tools/peers` on {setting['date']}: "
         f"{setting['cpu']}, {setting['cpus']} CPUs, {setting['isa']}; "
         f"{setting['threads']} threads each, {setting['rounds']} rounds in turn. "
-        + "; ".join(f"{name} {version}" for name, version in setting["versions"].items()) + ".",
+        + "; ".join(f"{name} {version}" for name, version in setting["versions"].items())
+        + (f"; the tree is at {setting['commit']}." if setting["commit"] else "."),
         "Rates are medians, with the largest distance from them; ratios are medians of the ratios "
         "within each round, with the bar where there is one (bold: missed). All engines work on "
-        "the same files and numbers of tokens; loading does not count. Decode is of "
-        "32 tokens; \"16 sequences\" counts the tokens of all. llama.cpp is taken at the better of "
-        "its settings of flash attention, named behind the rate. OpenVINO GenAI runs its paged "
-        "pipeline with the prefix cache off.",
+        "the same files and numbers of tokens; loading does not count. Decode is of 32 tokens, and "
+        "with 16 sequences the tokens of all count. Baton is timed by `baton bench model`, which "
+        "fills the cache of a depth with random numbers, and whose limit is that of the machine; "
+        "llama.cpp by llama-bench and llama-batched-bench, at the better of its settings of flash "
+        "attention, named behind the rate; OpenVINO GenAI by its paged pipeline with the prefix "
+        "cache off, whose time to the first token holds a choice of that token.",
         speed]
     parts += ["\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))] if notes \
         else []
