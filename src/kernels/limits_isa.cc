@@ -147,9 +147,26 @@ BATON_INLINE int64_t Fold(Chain a) {
   return Fold(sums[0]) + Fold(sums[1]) + Fold(sums[2]) + Fold(sums[3]);
 }
 
+[[gnu::noinline]] int64_t ReadNearBytes(const uint8_t* bytes, size_t size, int64_t times) {
+  Chain sums[4] = {Ones(), Ones(), Ones(), Ones()};
+  for (int64_t t = 0; t < times; ++t) {
+    for (size_t i = 0; i + 512 <= size; i += 512) {
+      BATON_UNROLL
+      for (size_t line = 0; line < 8; ++line) {
+        sums[line % 4] = ReadLine(sums[line % 4], bytes + i + 64 * line);
+      }
+    }
+    // What was read may have changed meanwhile, for all the compiler knows.
+    asm volatile("" : : : "memory");
+  }
+  return Fold(sums[0]) + Fold(sums[1]) + Fold(sums[2]) + Fold(sums[3]);
+}
+
 }  // namespace
 
-const LimitsOps kLimitsOps = {
-    .integer_macs = IntegerMacs, .float_macs = FloatMacs, .read = ReadBytes};
+const LimitsOps kLimitsOps = {.integer_macs = IntegerMacs,
+                              .float_macs = FloatMacs,
+                              .read = ReadBytes,
+                              .read_near = ReadNearBytes};
 
 }  // namespace baton::BATON_ISA

@@ -15,8 +15,10 @@ struct LimitsOps {
   int64_t (*integer_macs)(int64_t times);
   // Fused multiply-adds of binary32, in registers only; kFloatMacs each time.
   float (*float_macs)(int64_t times);
-  // Reads `size` bytes, a multiple of 512, in order.
+  // Reads `size` bytes, a multiple of 512, in order, as from memory: with prefetch.
   int64_t (*read)(const uint8_t* bytes, size_t size);
+  // Reads them `times` times, as from a cache: without prefetch.
+  int64_t (*read_near)(const uint8_t* bytes, size_t size, int64_t times);
 };
 
 inline constexpr int kLimitMacs = 12;  // 16-lane instructions each time

@@ -1,0 +1,52 @@
+#include "bench/machine_text.h"
+
+#include <fmt/format.h>
+
+#include "kernels/isa.h"
+
+namespace baton {
+namespace {
+
+// In the largest unit that leaves a whole number.
+std::string SizeText(uint64_t bytes) {
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
+  return fmt::format("{} KiB", bytes >> 10);
+}
+
+}  // namespace
+
+std::string MachineAsText(const Machine& machine) {
+  std::string caches;
+  for (const Cache& cache : machine.caches) {
+    const std::string shared =
+        cache.num_sharing > 1 ? fmt::format(" shared by {} CPUs", cache.num_sharing) : "";
+    caches += fmt::format("{}L{} {}{}", caches.empty() ? "" : ", ", cache.level,
+                          SizeText(cache.bytes), shared);
+  }
+  std::string isas;
+  for (const Isa isa : RunnableIsas()) {
+    isas += (isas.empty() ? "" : ", ") + std::string(IsaName(isa));
+  }
+  std::string text = fmt::format("CPU          {}, {} to use ({} cores)\n", machine.cpu_name,
+                                 machine.num_cpus, machine.num_cores);
+  text += fmt::format("caches       {}\n", caches.empty() ? "unknown" : caches);
+  text += fmt::format("memory       {:.1f} GiB\n",
+                      static_cast<double>(machine.memory_bytes) / (1 << 30));
+  text += fmt::format("instructions {}\n", isas);
+  return text;
+}
+
+nlohmann::ordered_json MachineAsJson(const Machine& machine) {
+  using Json = nlohmann::ordered_json;
+  Json caches = Json::array();
+  for (const Cache& cache : machine.caches) {
+    caches.push_back(
+        {{"level", cache.level}, {"bytes", cache.bytes}, {"shared_by", cache.num_sharing}});
+  }
+  Json isas = Json::array();
+  for (const Isa isa : RunnableIsas()) isas.push_back(IsaName(isa));
+  return {{"cpu", machine.cpu_name}, {"cpus", machine.num_cpus},       {"cores", machine.num_cores},
+          {"caches", caches},        {"memory", machine.memory_bytes}, {"instruction_sets", isas}};
+}
+
+}  // namespace baton

@@ -1,0 +1,81 @@
+#include "bench/model_work.h"
+
+#include <algorithm>
+
+namespace baton {
+namespace {
+
+constexpr MatrixRole kMatrixRoles[] = {
+    MatrixRole::kQuery, MatrixRole::kKey, MatrixRole::kValue, MatrixRole::kAttentionOutput,
+    MatrixRole::kGate,  MatrixRole::kUp,  MatrixRole::kDown};
+static_assert(std::size(kMatrixRoles) == kNumMatrixRoles);
+
+void AddMatrix(const WeightMatrix& matrix, Precision precision, double rows, ModelWork& work) {
+  const double macs =
+      static_cast<double>(matrix.num_outputs()) * static_cast<double>(matrix.num_inputs()) * rows;
+  if (!IsQuantized(matrix.panel_type())) {
+    work.float_macs += macs;
+  } else {
+    work.integer_macs += precision == Precision::kExact ? 2 * macs : macs;
+  }
+  work.bytes += static_cast<double>(matrix.bytes());
+}
+
+// Sum over the rows of the keys that each sees.
+double VisiblePairs(const WorkRows& rows, int64_t window) {
+  double pairs = 0;
+  for (int64_t i = 0; i < rows.num_rows; ++i) {
+    const int64_t visible = rows.first_position + i + 1;
+    pairs += static_cast<double>(window > 0 ? std::min(visible, window) : visible);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+ModelWork operator+(const ModelWork& a, const ModelWork& b) {
+  return {.integer_macs = a.integer_macs + b.integer_macs,
+          .float_macs = a.float_macs + b.float_macs,
+          .bytes = a.bytes + b.bytes};
+}
+
+ModelWork WorkOfStep(const Model& model, Precision precision, std::span<const WorkRows> sequences) {
+  const ModelSpec& spec = model.spec();
+  double rows = 0;
+  double logit_rows = 0;
+  for (const WorkRows& sequence : sequences) {
+    rows += static_cast<double>(sequence.num_rows);
+    logit_rows += static_cast<double>(sequence.num_logit_rows);
+  }
+  ModelWork work;
+  for (int i = 0; i < spec.num_layers(); ++i) {
+    for (const MatrixRole role : kMatrixRoles) {
+      AddMatrix(model.layer(i).matrix(role), precision, rows, work);
+    }
+    const int64_t window = spec.layers[static_cast<size_t>(i)].sliding_window;
+    for (const WorkRows& sequence : sequences) {
+      const double pairs = VisiblePairs(sequence, window);
+      work.float_macs += pairs * 2 * static_cast<double>(spec.query_size());
+      // Keys and values are binary16. The rows of a chunk share one reading of what all see.
+      const int64_t end = sequence.first_position + sequence.num_rows;
+      const int64_t read = window > 0 ? std::min(end, window + sequence.num_rows - 1) : end;
+      work.bytes += static_cast<double>(read) * 4 * static_cast<double>(spec.kv_size());
+    }
+  }
+  if (logit_rows > 0) AddMatrix(model.output(), precision, logit_rows, work);
+  return work;
+}
+
+std::vector<std::span<const std::byte>> WeightMemory(const Model& model) {
+  std::vector<std::span<const std::byte>> memory;
+  const auto add = [&memory](const WeightMatrix& matrix) {
+    memory.emplace_back(reinterpret_cast<const std::byte*>(matrix.panel(0)), matrix.bytes());
+  };
+  for (int i = 0; i < model.spec().num_layers(); ++i) {
+    for (const MatrixRole role : kMatrixRoles) add(model.layer(i).matrix(role));
+  }
+  add(model.output());
+  return memory;
+}
+
+}  // namespace baton
