@@ -8,7 +8,9 @@
 #include "engine/memory_needs.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "format/gguf.h"
+#include "format/packed_file.h"
 #include "model/arch/architecture.h"
+#include "model/packed_model.h"
 
 namespace baton {
 namespace {
@@ -64,6 +66,16 @@ Result<> CheckFits(const GgufFile& file, const ModelSpec& spec, const LoadOption
   return CheckMemory(*needs, *available, context);
 }
 
+// The packed file beside the model, if there is one and it is wanted.
+Result<std::optional<PackedFile>> OpenPackedFile(const GgufFile& file, const LoadOptions& options) {
+  if (!options.use_packed_file) return std::nullopt;
+  const std::string path = PackedPathOf(file);
+  Result<PackedFile> packed = PackedFile::Open(path, PackedFileOf(file));
+  if (packed) return *std::move(packed);
+  if (packed.error().code == ErrorCode::kNotFound) return std::nullopt;
+  return Forward(packed);
+}
+
 void WarnOfUnusedTensors(const Model& model, std::vector<std::string>& warnings) {
   const std::vector<std::string>& unused = model.unused_tensors();
   if (unused.empty()) return;
@@ -102,7 +114,13 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(options.num_threads);
   if (!pool) return Forward(pool);
   loaded.pool = *std::move(pool);
-  Result<Model> model = Model::Load(*file, *loaded.pool, progress);
+  Result<std::optional<PackedFile>> packed = OpenPackedFile(*file, options);
+  if (!packed) return Forward(packed);
+  Result<Model> model = Model::LoadBySpec({.file = *file,
+                                           .spec = *spec,
+                                           .pool = *loaded.pool,
+                                           .progress = progress,
+                                           .packed = *std::move(packed)});
   if (!model) return Forward(model);
   loaded.model = std::make_unique<Model>(*std::move(model));
   WarnOfUnusedTensors(*loaded.model, loaded.warnings);

@@ -28,6 +28,8 @@ struct LoadOptions {
   std::optional<int64_t> context_tokens = std::nullopt;
   // Prompt tokens of one step, at least 1: the size of the workspace.
   int64_t chunk_tokens = 512;
+  // Whether to use the packed file beside the model if there is one (`baton pack`).
+  bool use_packed_file = true;
   // Name of a built-in chat template, or the text of one, instead of the file's.
   std::optional<std::string> chat_template_name = std::nullopt;
   std::optional<std::string> chat_template_text = std::nullopt;

@@ -17,11 +17,15 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "tensor/dtype.h"
 
 namespace baton {
+
+// Grows with every change to what is described above; saved panels carry it.
+inline constexpr uint32_t kPanelLayoutVersion = 1;
 
 inline constexpr int kPanelRows = 16;   // output rows of a panel
 inline constexpr int kInputBlock = 32;  // inputs that share one activation scale

@@ -9,45 +9,58 @@
 namespace baton {
 namespace {
 
-std::string Shape(const WeightSource& source) {
-  return std::string(DTypeName(source.type)) + " [" + std::to_string(source.num_outputs) + ", " +
-         std::to_string(source.num_inputs) + "]";
+std::string Describe(const WeightShape& shape) {
+  return std::string(DTypeName(shape.type)) + " [" + std::to_string(shape.num_outputs) + ", " +
+         std::to_string(shape.num_inputs) + "]";
+}
+
+Result<PanelType> CheckShape(const WeightShape& shape) {
+  const std::optional<PanelType> panel_type = PanelTypeOf(shape.type);
+  if (!panel_type) {
+    return Fail(ErrorCode::kUnavailable,
+                "no kernels for matrices of this type: " + Describe(shape));
+  }
+  constexpr int64_t kMostElements = int64_t{1} << 44;
+  if (shape.num_outputs <= 0 || shape.num_inputs <= 0 ||
+      shape.num_outputs > kMostElements / shape.num_inputs) {
+    return Fail(ErrorCode::kInvalid, "bad matrix sizes: " + Describe(shape));
+  }
+  return *panel_type;
+}
+
+Result<WeightMatrix> FailSize(const WeightShape& shape, size_t num_bytes) {
+  return Fail(ErrorCode::kInvalid, "bytes do not match the matrix: " + Describe(shape) + ", " +
+                                       std::to_string(num_bytes) + " bytes");
+}
+
+size_t PanelsBytes(const WeightShape& shape, PanelType panel_type) {
+  return static_cast<size_t>((shape.num_outputs + kPanelRows - 1) / kPanelRows) *
+         static_cast<size_t>(PanelBytes(panel_type, shape.num_inputs));
 }
 
 }  // namespace
 
-WeightMatrix::WeightMatrix(const WeightSource& source, PanelType panel_type, int64_t panel_bytes,
-                           AlignedBytes panels)
-    : type_(source.type),
+WeightMatrix::WeightMatrix(const WeightShape& shape, PanelType panel_type,
+                           std::span<const std::byte> panels)
+    : type_(shape.type),
       panel_type_(panel_type),
-      num_outputs_(source.num_outputs),
-      num_inputs_(source.num_inputs),
-      panel_bytes_(panel_bytes),
-      panels_(std::move(panels)) {}
+      num_outputs_(shape.num_outputs),
+      num_inputs_(shape.num_inputs),
+      panel_bytes_(PanelBytes(panel_type, shape.num_inputs)),
+      panels_(panels) {}
 
 Result<WeightMatrix> WeightMatrix::Pack(const WeightSource& source, ThreadPool& pool) {
-  const std::optional<PanelType> panel_type = PanelTypeOf(source.type);
-  if (!panel_type) {
-    return Fail(ErrorCode::kUnavailable, "no kernels for matrices of this type: " + Shape(source));
-  }
-  constexpr int64_t kMostElements = int64_t{1} << 44;
-  if (source.num_outputs <= 0 || source.num_inputs <= 0 ||
-      source.num_outputs > kMostElements / source.num_inputs) {
-    return Fail(ErrorCode::kInvalid, "bad matrix sizes: " + Shape(source));
-  }
+  const Result<PanelType> panel_type = CheckShape(source.shape());
+  if (!panel_type) return Forward(panel_type);
   const std::optional<uint64_t> row_bytes =
       RowBytes(source.type, static_cast<uint64_t>(source.num_inputs));
   if (!row_bytes || source.bytes.size() != *row_bytes * static_cast<uint64_t>(source.num_outputs)) {
-    return Fail(ErrorCode::kInvalid, "bytes do not match the matrix: " + Shape(source) + ", " +
-                                         std::to_string(source.bytes.size()) + " bytes");
+    return FailSize(source.shape(), source.bytes.size());
   }
-  const int64_t num_panels = (source.num_outputs + kPanelRows - 1) / kPanelRows;
-  const int64_t panel_bytes = PanelBytes(*panel_type, source.num_inputs);
-  Result<AlignedBytes> panels =
-      AlignedBytes::Allocate(static_cast<size_t>(num_panels) * static_cast<size_t>(panel_bytes));
-  if (!panels) return Forward(panels);
-
-  pool.ParallelFor(num_panels, [&](int64_t p, int) {
+  Result<AlignedBytes> memory = AlignedBytes::Allocate(PanelsBytes(source.shape(), *panel_type));
+  if (!memory) return Forward(memory);
+  WeightMatrix matrix(source.shape(), *panel_type, {memory->data(), memory->size()});
+  pool.ParallelFor(matrix.num_panels(), [&](int64_t p, int) {
     const int64_t first = p * kPanelRows;
     const int64_t rows = std::min<int64_t>(kPanelRows, source.num_outputs - first);
     PackPanel(*panel_type,
@@ -55,9 +68,23 @@ Result<WeightMatrix> WeightMatrix::Pack(const WeightSource& source, ThreadPool& 
                .row_bytes = static_cast<int64_t>(*row_bytes),
                .num_rows = static_cast<int>(rows),
                .num_inputs = source.num_inputs},
-              reinterpret_cast<uint8_t*>(panels->data()) + p * panel_bytes);
+              reinterpret_cast<uint8_t*>(memory->data()) + p * matrix.panel_bytes_);
   });
-  return WeightMatrix(source, *panel_type, panel_bytes, *std::move(panels));
+  matrix.memory_ = *std::move(memory);
+  return matrix;
+}
+
+Result<WeightMatrix> WeightMatrix::FromPanels(const WeightShape& shape,
+                                              std::span<const std::byte> panels) {
+  const Result<PanelType> panel_type = CheckShape(shape);
+  if (!panel_type) return Forward(panel_type);
+  const uint64_t block = TraitsOf(shape.type).block_elements;
+  if (static_cast<uint64_t>(shape.num_inputs) % block != 0 ||
+      panels.size() != PanelsBytes(shape, *panel_type)) {
+    return FailSize(shape, panels.size());
+  }
+  CHECK_EQ(reinterpret_cast<uintptr_t>(panels.data()) % kLineBytes, 0u);
+  return WeightMatrix(shape, *panel_type, panels);
 }
 
 void WeightMatrix::DequantizeRow(int64_t row, std::span<float> out) const {

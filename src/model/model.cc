@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/arch/architecture.h"
+#include "model/packed_model.h"
 #include "tensor/dequantize.h"
 
 namespace baton {
@@ -10,14 +11,15 @@ namespace baton {
 // Fills a Model use by use of the plan.
 class ModelLoader {
  public:
-  explicit ModelLoader(const Model::LoadArgs& args)
+  explicit ModelLoader(Model::LoadArgs args)
       : file_(args.file), pool_(args.pool), progress_(args.progress) {
     model_.spec_ = args.spec;
+    model_.packed_ = std::move(args.packed);
   }
 
   Result<Model> Load() {
     const std::vector<WeightUse> plan = PlanWeights(model_.spec_);
-    if (Result<> fits = CheckPlan(plan); !fits) return Forward(fits);
+    if (Result<> fits = TakePlan(plan); !fits) return Forward(fits);
     if (Result<> ropes = MakeRopes(); !ropes) return Forward(ropes);
     model_.layers_.resize(model_.spec_.layers.size());
     for (const WeightUse& use : plan) {
@@ -27,17 +29,24 @@ class ModelLoader {
   }
 
  private:
-  Result<> CheckPlan(const std::vector<WeightUse>& plan) {
-    const std::vector<Obstacle> obstacles = FindObstacles(file_, plan);
-    if (!obstacles.empty()) {
-      std::string more;
-      if (obstacles.size() > 1) more = fmt::format(" (and {} more)", obstacles.size() - 1);
-      return Fail(obstacles.front().code, file_.name() + ": " + obstacles.front().sentence + more);
-    }
+  Result<> TakePlan(const std::vector<WeightUse>& plan) {
+    if (Result<> fits = CheckPlan(file_, plan); !fits) return fits;
     for (std::string_view name : UnusedTensors(file_, plan)) {
       model_.unused_tensors_.emplace_back(name);
     }
-    for (const WeightUse& use : plan) total_bytes_ += SourceOf(use).bytes.size();
+    for (const WeightUse& use : plan) total_bytes_ += SourceOf(file_, use).bytes.size();
+    return model_.packed_ ? CheckPackedFile() : Result<>();
+  }
+
+  Result<> CheckPackedFile() {
+    const PackedFile& packed = *model_.packed_;
+    std::vector<Result<>> checks(packed.num_entries());
+    pool_.ParallelFor(static_cast<int64_t>(checks.size()), [&](int64_t i, int) {
+      checks[static_cast<size_t>(i)] = packed.CheckEntry(static_cast<size_t>(i));
+    });
+    for (const Result<>& check : checks) {
+      if (!check) return check;
+    }
     return {};
   }
 
@@ -54,19 +63,8 @@ class ModelLoader {
     return {};
   }
 
-  // Requires: the plan was checked.
-  WeightSource SourceOf(const WeightUse& use) const {
-    const GgufTensor& tensor = *file_.FindTensor(use.tensor_name);
-    const uint64_t row_bytes = tensor.byte_size / tensor.num_rows();
-    return {.type = tensor.type,
-            .bytes = {tensor.data + static_cast<uint64_t>(use.first_row) * row_bytes,
-                      static_cast<size_t>(static_cast<uint64_t>(use.num_rows) * row_bytes)},
-            .num_outputs = use.num_rows,
-            .num_inputs = use.num_columns};
-  }
-
   Result<> LoadUse(const WeightUse& use) {
-    const WeightSource source = SourceOf(use);
+    const WeightSource source = SourceOf(file_, use);
     if (Result<> loaded = use.is_matrix ? LoadMatrix(use, source) : LoadVector(use, source);
         !loaded) {
       return loaded;
@@ -79,8 +77,16 @@ class ModelLoader {
     return {};
   }
 
+  Result<WeightMatrix> FindPacked(const WeightUse& use, const WeightSource& source) const {
+    const PackedFile& packed = *model_.packed_;
+    const auto panels = packed.Find(PackedKeyOf(file_, use));
+    if (!panels) return Fail(ErrorCode::kCorrupt, packed.path() + " does not have it");
+    return WeightMatrix::FromPanels(source.shape(), *panels);
+  }
+
   Result<> LoadMatrix(const WeightUse& use, const WeightSource& source) {
-    Result<WeightMatrix> matrix = WeightMatrix::Pack(source, pool_);
+    Result<WeightMatrix> matrix =
+        model_.packed_ ? FindPacked(use, source) : WeightMatrix::Pack(source, pool_);
     if (!matrix) {
       return Fail(matrix.error().code, fmt::format("{}: tensor {}: {}", file_.name(),
                                                    use.tensor_name, matrix.error().message));
@@ -130,8 +136,8 @@ Result<Model> Model::Load(const GgufFile& file, ThreadPool& pool, const PackProg
   return LoadBySpec({.file = file, .spec = *spec, .pool = pool, .progress = progress});
 }
 
-Result<Model> Model::LoadBySpec(const LoadArgs& args) {
-  return ModelLoader(args).Load();
+Result<Model> Model::LoadBySpec(LoadArgs args) {
+  return ModelLoader(std::move(args)).Load();
 }
 
 }  // namespace baton

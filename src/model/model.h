@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/result.h"
 #include "format/gguf.h"
+#include "format/packed_file.h"
 #include "kernels/rope.h"
 #include "kernels/weight_matrix.h"
 #include "model/model_spec.h"
@@ -55,14 +56,17 @@ class Model {
   // another shape, of a type that Baton lacks); exhausted.
   static Result<Model> Load(const GgufFile& file, ThreadPool& pool, const PackProgress& progress);
 
-  // Likewise, by a spec that did not come from the file's metadata.
+  // Likewise, by a spec that did not come from the file's metadata, or with the matrices of a
+  // packed file, which are checked and not copied. The model keeps the packed file.
+  // Errors: besides, those of PackedFile::CheckEntry; corrupt (the packed file lacks a matrix).
   struct LoadArgs {
     const GgufFile& file;
     const ModelSpec& spec;
     ThreadPool& pool;
     const PackProgress& progress;
+    std::optional<PackedFile> packed = std::nullopt;
   };
-  static Result<Model> LoadBySpec(const LoadArgs& args);
+  static Result<Model> LoadBySpec(LoadArgs args);
 
   const ModelSpec& spec() const { return spec_; }
   const LayerWeights& layer(int i) const { return layers_[static_cast<size_t>(i)]; }
@@ -84,6 +88,7 @@ class Model {
   Model() = default;
 
   ModelSpec spec_;
+  std::optional<PackedFile> packed_;  // if it holds the matrices
   std::vector<RopeTable> ropes_;
   std::optional<WeightMatrix> embedding_;
   std::optional<WeightMatrix> output_;

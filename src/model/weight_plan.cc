@@ -141,6 +141,16 @@ std::vector<WeightUse> PlanWeights(const ModelSpec& spec) {
   return Planner(spec).Plan();
 }
 
+WeightSource SourceOf(const GgufFile& file, const WeightUse& use) {
+  const GgufTensor& tensor = *file.FindTensor(use.tensor_name);
+  const uint64_t row_bytes = tensor.byte_size / tensor.num_rows();
+  return {.type = tensor.type,
+          .bytes = {tensor.data + static_cast<uint64_t>(use.first_row) * row_bytes,
+                    static_cast<size_t>(static_cast<uint64_t>(use.num_rows) * row_bytes)},
+          .num_outputs = use.num_rows,
+          .num_inputs = use.num_columns};
+}
+
 std::vector<Obstacle> FindObstacles(const GgufFile& file, const std::vector<WeightUse>& plan) {
   std::vector<Obstacle> obstacles;
   std::string_view last_name;
@@ -172,6 +182,14 @@ std::vector<Obstacle> FindObstacles(const GgufFile& file, const std::vector<Weig
                                      name)});
   }
   return obstacles;
+}
+
+Result<> CheckPlan(const GgufFile& file, const std::vector<WeightUse>& plan) {
+  const std::vector<Obstacle> obstacles = FindObstacles(file, plan);
+  if (obstacles.empty()) return {};
+  std::string more;
+  if (obstacles.size() > 1) more = fmt::format(" (and {} more)", obstacles.size() - 1);
+  return Fail(obstacles.front().code, file.name() + ": " + obstacles.front().sentence + more);
 }
 
 std::vector<std::string_view> UnusedTensors(const GgufFile& file,

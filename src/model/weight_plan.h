@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "format/gguf.h"
+#include "kernels/weight_matrix.h"
 #include "model/model_spec.h"
 
 namespace baton {
@@ -66,6 +67,9 @@ struct WeightUse {
 // Every use of every tensor, in the order in which a step reads them.
 std::vector<WeightUse> PlanWeights(const ModelSpec& spec);
 
+// The bytes of one use in the file. Requires: the file fits the plan (FindObstacles found nothing).
+WeightSource SourceOf(const GgufFile& file, const WeightUse& use);
+
 // One thing that keeps a file from being loaded.
 struct Obstacle {
   ErrorCode code;        // not-found: missing; corrupt: another shape; unavailable: Baton lacks it
@@ -76,6 +80,10 @@ struct Obstacle {
 // that Baton does not compute with, and biases that the plan would leave out. Empty if the model
 // can be loaded.
 std::vector<Obstacle> FindObstacles(const GgufFile& file, const std::vector<WeightUse>& plan);
+
+// Whether the model can be loaded. Errors: the first obstacle, with the file's name and how many
+// more there are.
+Result<> CheckPlan(const GgufFile& file, const std::vector<WeightUse>& plan);
 
 // Names of the file's tensors that the plan does not use; the loader reports them.
 std::vector<std::string_view> UnusedTensors(const GgufFile& file,
