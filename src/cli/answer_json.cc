@@ -67,7 +67,7 @@ Json SamplingJson(const GenerationRequest& request) {
 }  // namespace
 
 std::string AnswerJson(const GenerationRequest& request, const GenerationResult& result,
-                       const LoadedModel& model) {
+                       const PromptReading& reading, const LoadedModel& model) {
   Json tokens = Json::array();
   for (const SampledToken& token : result.tokens) {
     tokens.push_back(TokenJson(token, *model.tokenizer));
@@ -81,7 +81,7 @@ std::string AnswerJson(const GenerationRequest& request, const GenerationResult&
       {"stopped_by", stopped_by ? Json(result.stopped_by) : Json()},
       {"prompt_ids", request.prompt},
       {"tokens", std::move(tokens)},
-      {"figures", FiguresJson(result.figures)},
+      {"figures", FiguresJson(result.figures, reading)},
       {"model",
        {{"file", model.path},
         {"architecture", spec.architecture},

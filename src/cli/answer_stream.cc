@@ -10,9 +10,12 @@ AnswerStream::AnswerStream(Console& console, bool show_text)
       progress_(console.status, console.clock,
                 {.what = "Reading the prompt",
                  .unit = ProgressUnit::kTokens,
-                 .columns = console.columns}) {}
+                 .columns = console.columns}),
+      start_ns_(console.clock.NowNs()) {}
 
 void AnswerStream::OnPrefill(int64_t done_tokens, int64_t total_tokens) {
+  reading_ = {.tokens = done_tokens,
+              .seconds = static_cast<double>(console_.clock.NowNs() - start_ns_) * 1e-9};
   progress_.Update(done_tokens, total_tokens);
 }
 

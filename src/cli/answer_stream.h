@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cli/console.h"
+#include "cli/figures.h"
 #include "cli/progress.h"
 #include "engine/generator.h"
 
@@ -25,6 +26,9 @@ class AnswerStream final : public GenerationObserver {
   // Ends the answer's last line, unless nothing was shown or it ended already; then as `written`.
   Result<> Finish();
 
+  // How far the prompt was read.
+  const PromptReading& reading() const { return reading_; }
+
   // The first failure to write.
   const Result<>& written() const { return written_; }
 
@@ -32,6 +36,8 @@ class AnswerStream final : public GenerationObserver {
   Console& console_;
   const bool show_text_;
   Progress progress_;
+  int64_t start_ns_;
+  PromptReading reading_;
   bool line_is_open_ = false;
   Result<> written_;
 };

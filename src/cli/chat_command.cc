@@ -13,6 +13,7 @@
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/near_match.h"
+#include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/printable.h"
 #include "cli/prompt_text.h"
@@ -61,14 +62,14 @@ class ChatSession {
       switch (entry->kind) {
         case ChatEntry::Kind::kEnd:
           if (console_.interactive) return console_.out.Write("\n");
-          return {};
+          return End();
         case ChatEntry::Kind::kInterrupted:
           console_.interrupt.Clear();
           if (!console_.interactive) return Fail(ErrorCode::kCancelled, "stopped by Ctrl-C");
           Tell("\n(/exit or Ctrl-D leaves)\n");
           break;
         case ChatEntry::Kind::kCommand:
-          if (entry->name == "exit" || entry->name == "quit") return {};
+          if (entry->name == "exit" || entry->name == "quit") return End();
           Obey(*entry);
           break;
         case ChatEntry::Kind::kMessage: {
@@ -84,7 +85,16 @@ class ChatSession {
   // Everything that is not an answer goes to standard error, where it cannot mix with answers.
   void Tell(std::string_view text) { (void)console_.err.Write(text); }
   void Complain(const std::string& message) {
+    ++num_failures_;
     Tell(fmt::format("baton chat: {}\n", Printable(message, kMaxComplaintBytes)));
+  }
+
+  // A person has seen what failed; a script looks at the exit status.
+  Result<> End() const {
+    if (console_.interactive || num_failures_ == 0) return {};
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("{} of the messages and commands failed, as told above",
+                            CountText(num_failures_)));
   }
 
   void Obey(const ChatEntry& entry) {
@@ -153,7 +163,7 @@ class ChatSession {
       Complain(result.error().message);
       return {};
     }
-    if (!options_.quiet) Tell(FiguresLine(*result));
+    if (!options_.quiet) Tell(FiguresLine(*result, stream.reading()));
     if (result->stop_reason == StopReason::kCancelled && result->tokens.empty()) {
       conversation_.DropLast();
       return {};
@@ -185,6 +195,7 @@ class ChatSession {
   const Options options_;
   Conversation conversation_;
   std::string document_;
+  int64_t num_failures_ = 0;
 };
 
 class ChatCommand final : public Command {
@@ -210,7 +221,7 @@ class ChatCommand final : public Command {
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
     options.Group("Conversation");
-    options.Texts({.names = "-f,--file",
+    options.Files({.names = "-f,--file",
                    .value = "FILE",
                    .help = "A text (UTF-8) in front of the first message; may be repeated"},
                   &files_);
@@ -228,12 +239,11 @@ class ChatCommand final : public Command {
       if (file != "-") continue;
       return Fail(ErrorCode::kInvalid, "-f takes a file here; standard input holds the messages");
     }
-    const Result<> sampling = sampling_.Check();
-    if (!sampling) return sampling;
-    return compute_.Check();
+    return sampling_.Check();
   }
 
   Result<> Run(Console& console) override {
+    if (console.interactive) console.in.HoldEcho();
     ChatSession::Options options;
     if (!files_.empty()) {
       Result<std::string> document =
@@ -241,19 +251,22 @@ class ChatCommand final : public Command {
       if (!document) return Forward(document);
       options.document = std::move(*document);
     }
-    const Result<std::string> system = RequireUtf8(system_.value_or(""), "the text of --system");
-    if (!system) return Forward(system);
     sampling_.Apply(options.request);
     options.system = system_;
     options.quiet = quiet_;
     LoadOptions load = compute_.ToLoadOptions(model_.path());
     const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;
+    const Result<> has_template = CheckHasChatTemplate(load);
+    if (!has_template) return has_template;
     Result<LoadedModel> model = OpenModel(load, console);
     if (!model) return Forward(model);
+    const Result<> known = sampling_.CheckVocabulary(model->model->spec().vocab_size);
+    if (!known) return known;
     Result<Generator> generator = Generator::Make(*model);
     if (!generator) return Forward(generator);
     if (console.interactive) (void)console.err.Write("/help lists the commands; /exit leaves.\n");
+    console.in.ReleaseEcho();
     return ChatSession(*model, *generator, console, std::move(options)).Run();
   }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include "cli/number_text.h"
+#include "cli/printable.h"
 
 namespace baton {
 namespace {
 
 constexpr std::string_view kFence = "\"\"\"";
+constexpr size_t kMaxShownBytes = 10000;
 constexpr std::string_view kBlanks = " \t\r";
 
 std::string_view Trim(std::string_view text) {
@@ -25,6 +27,13 @@ ChatEntry CommandOf(std::string_view line) {
                      .argument = {}};
   if (blank != line.npos) entry.argument = std::string(Trim(line.substr(blank)));
   return entry;
+}
+
+// A line that was typed ahead, or its beginning, as the terminal would have shown it.
+std::string Shown(std::string typed) {
+  const bool ends = typed.ends_with('\n');
+  if (ends) typed.pop_back();
+  return Printable(typed, kMaxShownBytes) + (ends ? "\n" : "");
 }
 
 // A message that grows line by line until `complete`.
@@ -79,7 +88,8 @@ Result<ChatEntry> ReadChatEntry(Input& input, Output* prompts) {
   MessageBuilder message;
   while (!message.complete()) {
     if (prompts != nullptr) {
-      const Result<> prompted = prompts->Write(message.started() ? "... " : "> ");
+      const Result<> prompted =
+          prompts->Write((message.started() ? "... " : "> ") + Shown(input.Unechoed()));
       if (!prompted) return Forward(prompted);
     }
     const Result<Input::Line> line = input.ReadLine();

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "cli/local_time.h"
+#include "format/gguf.h"
+#include "model/arch/architecture.h"
 #include "text/chat_template.h"
 
 namespace baton {
@@ -13,16 +15,27 @@ std::string PieceOrEmpty(const Tokenizer& tokenizer, TokenId id) {
   return tokenizer.IsToken(id) ? std::string(tokenizer.Piece(id)) : std::string();
 }
 
+tl::unexpected<Error> NoChatTemplate() {
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("the model has no chat template; name one with --chat-template ({}), "
+                          "or let it go on from a text with 'baton run --raw'",
+                          fmt::join(ChatTemplate::BuiltinNames(), ", ")));
+}
+
 }  // namespace
+
+Result<> CheckHasChatTemplate(const LoadOptions& options) {
+  if (options.chat_template_name.has_value() || options.chat_template_text.has_value()) return {};
+  const Result<GgufFile> file = GgufFile::Open(options.path);
+  if (!file) return Forward(file);
+  // What is wrong with the model is told when it is loaded.
+  if (file->Has("tokenizer.chat_template") || !ReadModelSpec(*file)) return {};
+  return NoChatTemplate();
+}
 
 Result<std::string> RenderChat(const LoadedModel& model,
                                const std::vector<ConversationMessage>& messages) {
-  if (model.chat_template == nullptr) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("the model has no chat template; name one with --chat-template ({}), "
-                            "or let it go on from a text with 'baton run --raw'",
-                            fmt::join(ChatTemplate::BuiltinNames(), ", ")));
-  }
+  if (model.chat_template == nullptr) return NoChatTemplate();
   std::vector<ChatMessage> chat;
   chat.reserve(messages.size());
   for (const ConversationMessage& message : messages) {
@@ -34,7 +47,13 @@ Result<std::string> RenderChat(const LoadedModel& model,
   inputs.bos_token = PieceOrEmpty(*model.tokenizer, model.tokenizer->bos());
   inputs.eos_token = PieceOrEmpty(*model.tokenizer, model.tokenizer->eos());
   inputs.now = LocalTimeNow();
-  return model.chat_template->RenderAdapted(inputs, TemplateLimits{});
+  Result<std::string> prompt = model.chat_template->RenderAdapted(inputs, TemplateLimits{});
+  if (prompt && prompt->empty()) {
+    return Fail(ErrorCode::kInvalid,
+                "the chat template makes an empty prompt of the messages; name another with "
+                "--chat-template, or let the model go on from a text with 'baton run --raw'");
+  }
+  return prompt;
 }
 
 Result<> CheckFitsContext(const std::vector<TokenId>& prompt, const LoadedModel& model) {

@@ -11,10 +11,16 @@
 
 namespace baton {
 
+// Whether there will be a chat template once the model is loaded: a look at the file's header, so
+// that nobody waits for the weights first.
+// Errors: invalid (there will be none), as GgufFile::Open.
+Result<> CheckHasChatTemplate(const LoadOptions& options);
+
 // The messages in the words of the model's chat template, ready for an answer. The contents are
 // guarded (Tokenizer::GuardContent), so that what they spell stays text; Conversation::Encode takes
 // the guards away again.
-// Errors: invalid (the model has no template, or the template refuses the messages, in its words).
+// Errors: invalid (the model has no template, or the template makes nothing of the messages or
+// refuses them, in its words).
 Result<std::string> RenderChat(const LoadedModel& model,
                                const std::vector<ConversationMessage>& messages);
 

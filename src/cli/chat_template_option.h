@@ -11,7 +11,7 @@
 
 namespace baton {
 
-// A value with a dot or a slash is a file, any other the name of a built-in template.
+// A value with a dot or a slash is a file, any other must be the name of a built-in template.
 class ChatTemplateOption {
  public:
   void Declare(OptionSet& options);
@@ -22,6 +22,9 @@ class ChatTemplateOption {
   Result<> Apply(Input& standard_input, LoadOptions& load) const;
 
  private:
+  Result<> Take(const std::string& given);
+  bool IsFile() const;
+
   std::optional<std::string> value_;
 };
 

@@ -29,7 +29,7 @@ const std::vector<ConversationMessage> kMessages = {
 class ConversationFileTest : public ::testing::Test {
  protected:
   ConversationFileTest()
-      : status_(screen_, /*live=*/false), interrupt_(Interrupt::Make(status_).value()) {
+      : status_(screen_, /*live=*/false, nullptr), interrupt_(Interrupt::Make(status_).value()) {
     std::string name = ::testing::TempDir() + "conversation_XXXXXX";
     folder_ = ::mkdtemp(name.data());
   }

@@ -10,13 +10,15 @@ namespace {
 class DetokenizeCommand final : public Command {
  public:
   CommandText Text() const override {
-    return {.name = "detokenize",
-            .summary = "token ids to text",
-            .usages = {"MODEL [--no-special] < IDS"},
-            .description = {"Reads token ids from standard input, a JSON list or numbers between "
-                            "blanks, and writes the bytes that they spell, with nothing added. A "
-                            "file that holds only a vocabulary will do."},
-            .examples = {"echo 504 2365 | baton detokenize model.gguf"}};
+    return {
+        .name = "detokenize",
+        .summary = "token ids to text",
+        .usages = {"MODEL [--no-special] < IDS"},
+        .description =
+            {"Reads token ids from standard input, a JSON list ([1, 2]) or numbers "
+             "between blanks (1 2), and writes the bytes that they spell, with nothing added. A "
+             "file that holds only a vocabulary will do."},
+        .examples = {"echo 504 2365 | baton detokenize model.gguf"}};
   }
 
   void Declare(OptionSet& options) override {
@@ -37,6 +39,9 @@ class DetokenizeCommand final : public Command {
     if (!text) return Forward(text);
     const Result<std::vector<TokenId>> ids = ParseTokenIds(*text, "standard input");
     if (!ids) return Forward(ids);
+    const Result<> known =
+        CheckTokenIds(*ids, static_cast<int64_t>(tokenizer->size()), "standard input");
+    if (!known) return known;
     const Result<std::string> decoded =
         tokenizer->Decode(*ids, {.skip_special = no_special_, .starts_text = true});
     if (!decoded) return Forward(decoded);

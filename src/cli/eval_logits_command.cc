@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -50,7 +51,8 @@ class EvalLogitsCommand final : public Command {
                  "and the logits of chosen tokens. Numbers read back to the same binary32.",
                  "The JSON object is {\"tokens\": [ids of --tokens], \"positions\": [{\"pos\": P, "
                  "\"logsumexp\": X, \"top\": [[ID, LOGIT, LOGPROB], ...], \"token_logits\": "
-                 "[...]}]}, positions ascending; what is not finite is null."},
+                 "[...]}]}, positions ascending; what is not finite is null. One that was begun "
+                 "and then stopped ends with the key \"error\" behind the positions done."},
             .examples = {"echo '[1, 9690, 198]' | baton eval logits model.gguf --ids - "
                          "--positions 2 --top 5 --json"}};
   }
@@ -58,22 +60,23 @@ class EvalLogitsCommand final : public Command {
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
     options.Group("Evaluation");
-    options.Text({.names = "--ids",
+    options.File({.names = "--ids",
                   .value = "FILE",
                   .help = "Token ids: a JSON list, or numbers between blanks; - is standard "
-                          "input"},
+                          "input",
+                  .dash_is_input = true},
                  &ids_path_);
-    options.Text({.names = "--positions",
-                  .value = "LIST",
-                  .help = "all, or positions and ranges from 0: 0,5,10-20 (default: all)"},
-                 &positions_text_);
+    options.Parsed({.names = "--positions",
+                    .value = "LIST",
+                    .help = "all, or positions and ranges from 0: 0,5,10-20 (default: all)"},
+                   [this](const std::string& given) { return TakePositions(given); });
     options.Integer(
         {.names = "--top", .value = "N", .help = "Highest logits to print (default: 10)"},
         {.min = 0, .max = ModelLimits::kMaxVocabulary}, &top_);
-    options.Text({.names = "--tokens",
-                  .value = "LIST",
-                  .help = "Ids whose logits to print, separated by commas"},
-                 &tokens_text_);
+    options.Parsed({.names = "--tokens",
+                    .value = "LIST",
+                    .help = "Ids whose logits to print, separated by commas"},
+                   [this](const std::string& given) { return TakeTokens(given); });
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
     compute_.Declare(options);
   }
@@ -84,47 +87,57 @@ class EvalLogitsCommand final : public Command {
     if (!ids_path_.has_value()) {
       return Fail(ErrorCode::kInvalid, "name the file of token ids: --ids FILE");
     }
-    if (tokens_text_.has_value()) {
-      Result<std::vector<TokenId>> ids = ParseTokenIds(*tokens_text_, "--tokens");
-      if (!ids) return Forward(ids);
-      token_ids_ = std::move(*ids);
-    }
-    return compute_.Check();
+    return {};
   }
 
   Result<> Run(Console& console) override {
     const Result<std::string> text = ReadTextOrInput(*ids_path_, console.in);
     if (!text) return Forward(text);
-    const Result<std::vector<TokenId>> ids = ParseTokenIds(*text, *ids_path_);
+    const std::string name =
+        *ids_path_ == "-" ? std::string("standard input") : fmt::format("'{}'", *ids_path_);
+    const Result<std::vector<TokenId>> ids = ParseTokenIds(*text, name);
     if (!ids) return Forward(ids);
-    if (ids->empty()) return Fail(ErrorCode::kInvalid, "the file of token ids is empty");
-    Result<std::vector<int64_t>> positions = ChoosePositions(static_cast<int64_t>(ids->size()));
-    if (!positions) return Forward(positions);
+    if (ids->empty()) return Fail(ErrorCode::kInvalid, name + ": the list of token ids is empty");
+    const auto num_tokens = static_cast<int64_t>(ids->size());
+    if (positions_.has_value() && positions_->back() >= num_tokens) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("--positions names {}; the {} tokens of {} have the positions from 0 "
+                              "to {}",
+                              positions_->back(), num_tokens, name, num_tokens - 1));
+    }
     Result<LoadedModel> model = OpenModel(compute_.ToLoadOptions(model_.path()), console);
     if (!model) return Forward(model);
     const int64_t vocab_size = model->model->spec().vocab_size;
-    for (const TokenId id : token_ids_) {
-      if (id < vocab_size) continue;
-      return Fail(
-          ErrorCode::kInvalid,
-          fmt::format("--tokens names id {}; the vocabulary ends at {}", id, vocab_size - 1));
-    }
-    return Print(*ids, *positions, *model, console);
+    const Result<> known = CheckTokenIds(*ids, vocab_size, name);
+    if (!known) return known;
+    const Result<> known_tokens = CheckTokenIds(token_ids_, vocab_size, "--tokens");
+    if (!known_tokens) return known_tokens;
+    return Print(*ids, positions_.value_or(AllPositions(num_tokens)), *model, console);
   }
 
  private:
-  Result<std::vector<int64_t>> ChoosePositions(int64_t num_tokens) const {
-    if (!positions_text_.has_value() || *positions_text_ == "all") {
-      std::vector<int64_t> all(static_cast<size_t>(num_tokens));
-      std::iota(all.begin(), all.end(), 0);
-      return all;
-    }
+  Result<> TakeTokens(const std::string& given) {
+    Result<std::vector<TokenId>> ids = ParseTokenIdOption(given);
+    if (!ids) return Fail(ids.error().code, ": " + ids.error().message);
+    token_ids_ = *std::move(ids);
+    return {};
+  }
+
+  Result<> TakePositions(const std::string& given) {
+    if (given == "all") return {};
     Result<std::vector<int64_t>> chosen = ParsePositions(
-        *positions_text_, {.end = num_tokens, .max_count = ModelLimits::kMaxContext});
-    if (!chosen) return Fail(chosen.error().code, "--positions: " + chosen.error().message);
+        given, {.end = ModelLimits::kMaxContext, .max_count = ModelLimits::kMaxContext});
+    if (!chosen) return Fail(chosen.error().code, ": " + chosen.error().message);
     std::sort(chosen->begin(), chosen->end());
     chosen->erase(std::unique(chosen->begin(), chosen->end()), chosen->end());
-    return chosen;
+    positions_ = *std::move(chosen);
+    return {};
+  }
+
+  static std::vector<int64_t> AllPositions(int64_t num_tokens) {
+    std::vector<int64_t> all(static_cast<size_t>(num_tokens));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
   }
 
   Result<> Print(const std::vector<TokenId>& ids, const std::vector<int64_t>& positions,
@@ -133,6 +146,7 @@ class EvalLogitsCommand final : public Command {
     if (!generator) return Forward(generator);
     std::string text =
         json_ ? fmt::format("{{\"tokens\": {}, \"positions\": [", TokensJson()) : std::string();
+    bool is_begun = false;  // on standard output
     Progress progress(
         console.status, console.clock,
         {.what = "Evaluating", .unit = ProgressUnit::kTokens, .columns = console.columns});
@@ -152,14 +166,24 @@ class EvalLogitsCommand final : public Command {
                         : PositionText(position, logits, log_sum);
           if (text.size() < kFlushBytes) return;
           progress.Clear();
+          is_begun = true;
           written = console.out.Write(std::exchange(text, std::string()));
           if (!written) console.interrupt.Request();
         },
         console.interrupt.requested());
     progress.Clear();
     if (!written) return written;
-    if (!done) return done;
-    if (console.interrupt.requested()) return Fail(ErrorCode::kCancelled, "stopped");
+    if (!done || console.interrupt.requested()) {
+      const bool is_stopped = done || done.error().code == ErrorCode::kCancelled;
+      const Error error =
+          is_stopped ? Error{ErrorCode::kCancelled, "stopped by Ctrl-C"} : done.error();
+      // What is begun becomes a whole object that says it lacks the rest.
+      if (json_ && is_begun) {
+        (void)console.out.Write(
+            fmt::format("{}], \"error\": {}}}\n", text, nlohmann::json(error.message).dump()));
+      }
+      return tl::unexpected<Error>(error);
+    }
     if (json_) text += "]}\n";
     return console.out.Write(text);
   }
@@ -209,9 +233,8 @@ class EvalLogitsCommand final : public Command {
   ModelArgument model_;
   ComputeOptions compute_;
   std::optional<std::string> ids_path_;
-  std::optional<std::string> positions_text_;
+  std::optional<std::vector<int64_t>> positions_;  // ascending; nothing: all
   std::optional<int64_t> top_;
-  std::optional<std::string> tokens_text_;
   std::vector<TokenId> token_ids_;
   bool json_ = false;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/number_text.h"
 #include "cli/printable.h"
@@ -20,53 +21,101 @@ std::string EndText(const GenerationResult& result) {
   return text;
 }
 
+std::string TokensText(int64_t count) {
+  return fmt::format("{} token{}", CountText(count), count == 1 ? "" : "s");
+}
+
+// ", 12.3 tokens/s", or nothing.
+std::string RateText(const std::optional<double>& tokens_per_second) {
+  if (!tokens_per_second.has_value()) return {};
+  return fmt::format(", {:.1f} tokens/s", *tokens_per_second);
+}
+
+std::optional<double> Rate(int64_t tokens, double seconds) {
+  if (tokens <= 0 || seconds <= 0) return std::nullopt;
+  return static_cast<double>(tokens) / seconds;
+}
+
+// What became of a prompt that was not read to its end: "stopped after 64 of 2,744 tokens".
+std::string StoppedText(const AnswerFigures& figures) {
+  if (figures.reading.tokens == 0) return "nothing was read";
+  const int64_t wanted = figures.counted.prompt_tokens - figures.counted.cached_tokens;
+  return fmt::format("stopped after {} of {}", CountText(figures.reading.tokens),
+                     TokensText(wanted)) +
+         RateText(figures.prefill_tokens_per_second);
+}
+
+nlohmann::ordered_json OrNull(const std::optional<double>& value) {
+  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
 }  // namespace
 
-double PrefillTokensPerSecond(const GenerationFigures& figures) {
-  const int64_t computed = figures.prompt_tokens - figures.cached_tokens;
-  return figures.prefill_seconds > 0 ? static_cast<double>(computed) / figures.prefill_seconds : 0;
+AnswerFigures FiguresOf(const GenerationFigures& figures, const PromptReading& reading) {
+  AnswerFigures answer = {.counted = figures,
+                          .reading = reading,
+                          .first_token_seconds = std::nullopt,
+                          .prefill_tokens_per_second = std::nullopt,
+                          .decode_seconds = std::nullopt,
+                          .decode_tokens_per_second = std::nullopt};
+  if (figures.first_token_seconds > 0) {
+    answer.reading = {.tokens = figures.prompt_tokens - figures.cached_tokens,
+                      .seconds = figures.prefill_seconds};
+    answer.first_token_seconds = figures.first_token_seconds;
+    answer.decode_seconds = figures.decode_seconds;
+    answer.decode_tokens_per_second = Rate(figures.generated_tokens - 1, figures.decode_seconds);
+  }
+  answer.prefill_tokens_per_second = Rate(answer.reading.tokens, answer.reading.seconds);
+  return answer;
 }
 
-double DecodeTokensPerSecond(const GenerationFigures& figures) {
-  const bool any = figures.decode_seconds > 0 && figures.generated_tokens > 1;
-  return any ? static_cast<double>(figures.generated_tokens - 1) / figures.decode_seconds : 0;
-}
-
-std::string FiguresText(const GenerationResult& result) {
-  const GenerationFigures& figures = result.figures;
-  std::string text = fmt::format(
-      "prompt   {} tokens, of which {} cached\n"
-      "prefill  {:.1f} tokens/s, first token after {:.2f} s\n",
-      CountText(figures.prompt_tokens), CountText(figures.cached_tokens),
-      PrefillTokensPerSecond(figures), figures.first_token_seconds);
-  text += fmt::format("decode   {} tokens, {:.1f} tokens/s\n", CountText(figures.generated_tokens),
-                      DecodeTokensPerSecond(figures));
+std::string FiguresText(const GenerationResult& result, const PromptReading& reading) {
+  const AnswerFigures figures = FiguresOf(result.figures, reading);
+  const GenerationFigures& counted = figures.counted;
+  std::string text =
+      fmt::format("prompt   {}, of which {} cached\n", TokensText(counted.prompt_tokens),
+                  CountText(counted.cached_tokens));
+  if (figures.first_token_seconds.has_value()) {
+    text +=
+        fmt::format("prefill  {:.1f} tokens/s, first token after {:.2f} s\n",
+                    figures.prefill_tokens_per_second.value_or(0), *figures.first_token_seconds);
+  } else {
+    text += fmt::format("prefill  {}\n", StoppedText(figures));
+  }
+  text += fmt::format("decode   {}{}\n", TokensText(counted.generated_tokens),
+                      RateText(figures.decode_tokens_per_second));
   text +=
-      fmt::format("memory   {} of KV cache\n", BytesText(static_cast<uint64_t>(figures.kv_bytes)));
+      fmt::format("memory   {} of KV cache\n", BytesText(static_cast<uint64_t>(counted.kv_bytes)));
   text += fmt::format("stop     {}\n", EndText(result));
   return text;
 }
 
-std::string FiguresLine(const GenerationResult& result) {
-  const GenerationFigures& figures = result.figures;
-  return fmt::format(
-      "[prompt {} tokens, {} cached; first token {:.2f} s, prefill {:.1f} tokens/s; {} tokens, "
-      "{:.1f} tokens/s; {}]\n",
-      figures.prompt_tokens, figures.cached_tokens, figures.first_token_seconds,
-      PrefillTokensPerSecond(figures), figures.generated_tokens, DecodeTokensPerSecond(figures),
-      EndText(result));
+std::string FiguresLine(const GenerationResult& result, const PromptReading& reading) {
+  const AnswerFigures figures = FiguresOf(result.figures, reading);
+  const GenerationFigures& counted = figures.counted;
+  const std::string prefill =
+      figures.first_token_seconds.has_value()
+          ? fmt::format("first token {:.2f} s, prefill {:.1f} tokens/s",
+                        *figures.first_token_seconds, figures.prefill_tokens_per_second.value_or(0))
+          : StoppedText(figures);
+  return fmt::format("[prompt {}, {} cached; {}; {}{}; {}]\n", TokensText(counted.prompt_tokens),
+                     CountText(counted.cached_tokens), prefill,
+                     TokensText(counted.generated_tokens),
+                     RateText(figures.decode_tokens_per_second), EndText(result));
 }
 
-nlohmann::ordered_json FiguresJson(const GenerationFigures& figures) {
-  return {{"prompt_tokens", figures.prompt_tokens},
-          {"cached_tokens", figures.cached_tokens},
-          {"generated_tokens", figures.generated_tokens},
-          {"first_token_seconds", figures.first_token_seconds},
-          {"prefill_seconds", figures.prefill_seconds},
-          {"prefill_tokens_per_second", PrefillTokensPerSecond(figures)},
-          {"decode_seconds", figures.decode_seconds},
-          {"decode_tokens_per_second", DecodeTokensPerSecond(figures)},
-          {"kv_bytes", figures.kv_bytes}};
+nlohmann::ordered_json FiguresJson(const GenerationFigures& counted, const PromptReading& reading) {
+  const AnswerFigures figures = FiguresOf(counted, reading);
+  return {{"prompt_tokens", counted.prompt_tokens},
+          {"cached_tokens", counted.cached_tokens},
+          {"prefill_tokens", figures.reading.tokens},
+          {"generated_tokens", counted.generated_tokens},
+          {"first_token_seconds", OrNull(figures.first_token_seconds)},
+          {"prefill_seconds", figures.reading.seconds},
+          {"prefill_tokens_per_second", OrNull(figures.prefill_tokens_per_second)},
+          {"decode_seconds", OrNull(figures.decode_seconds)},
+          {"decode_tokens_per_second", OrNull(figures.decode_tokens_per_second)},
+          {"kv_bytes", counted.kv_bytes}};
 }
 
 }  // namespace baton

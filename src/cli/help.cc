@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace baton {
 namespace {
@@ -12,6 +14,25 @@ constexpr std::string_view kExitCodes =
     "\nExit status:\n"
     "  0 done; 1 failed, with one line on standard error; 2 wrong usage;\n"
     "  130 stopped by Ctrl-C\n";
+
+// Names and summaries in two columns.
+std::string CommandList(const std::vector<std::unique_ptr<Command>>& commands,
+                        const std::function<bool(const CommandText&)>& is_listed) {
+  std::vector<CommandText> listed;
+  size_t widest = 0;
+  for (const auto& command : commands) {
+    CommandText text = command->Text();
+    if (!is_listed(text)) continue;
+    widest = std::max(widest, text.name.size());
+    listed.push_back(std::move(text));
+  }
+  std::string lines;
+  for (const CommandText& text : listed) {
+    lines += fmt::format("  {:<{}}  {}\n", text.name, widest,
+                         WrapText(text.summary, kColumns - widest - 4, widest + 4));
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -33,22 +54,27 @@ std::string CommandHelp(const CommandText& text, const OptionSet& options) {
   return help;
 }
 
+std::string GroupHelp(const std::vector<std::unique_ptr<Command>>& commands,
+                      const std::string& group) {
+  const auto is_member = [&](const CommandText& text) {
+    return text.name.starts_with(group + " ");
+  };
+  return fmt::format(
+      "Usage: baton {} COMMAND [ARGUMENT]...\n\nCommands:\n{}\n"
+      "'baton {} COMMAND --help' describes a command with its options and an "
+      "example.\n",
+      group, CommandList(commands, is_member), group);
+}
+
 std::string ProgramHelp(const std::vector<std::unique_ptr<Command>>& commands) {
-  std::string help =
-      "Usage: baton COMMAND [ARGUMENT]...\n\n"
-      "Runs large language models on the CPU: answers questions about long texts, with\n"
-      "results that depend on the model, the tokens and the stated policy alone.\n\n"
-      "Commands:\n";
-  size_t widest = 0;
-  for (const auto& command : commands) widest = std::max(widest, command->Text().name.size());
-  for (const auto& command : commands) {
-    const CommandText text = command->Text();
-    help += fmt::format("  {:<{}}  {}\n", text.name, widest, text.summary);
-  }
-  help +=
-      "\n'baton COMMAND --help' describes a command with its options and an example;\n"
-      "'baton --version' prints the version.\n";
-  return help;
+  const auto all = [](const CommandText&) { return true; };
+  return "Usage: baton COMMAND [ARGUMENT]...\n\n"
+         "Runs large language models on the CPU: answers questions about long texts, with\n"
+         "results that depend on the model, the tokens and the stated policy alone.\n\n"
+         "Commands:\n" +
+         CommandList(commands, all) +
+         "\n'baton COMMAND --help' describes a command with its options and an example;\n"
+         "'baton --version' prints the version.\n";
 }
 
 }  // namespace baton

@@ -26,8 +26,8 @@ std::string SystemWords(int system_error) {
 
 }  // namespace
 
-FdInput::FdInput(int fd, std::string name, Interrupt* interrupt)
-    : fd_(fd), name_(std::move(name)), interrupt_(interrupt) {}
+FdInput::FdInput(int fd, Options options)
+    : fd_(fd), name_(std::move(options.name)), interrupt_(options.interrupt), echo_(options.echo) {}
 
 Result<FdInput::Fill> FdInput::FillBuffer(bool watch_interrupt) {
   while (true) {
@@ -78,6 +78,7 @@ Result<Input::Line> FdInput::ReadLine() {
     if (end != std::string::npos) {
       Line line = {LineState::kLine, buffer_.substr(0, end)};
       buffer_.erase(0, end + 1);
+      num_unechoed_ -= std::min(num_unechoed_, end + 1);
       if (line.text.ends_with('\r')) line.text.pop_back();
       return line;
     }
@@ -86,10 +87,11 @@ Result<Input::Line> FdInput::ReadLine() {
       return Fail(ErrorCode::kExhausted,
                   fmt::format("a line of {} is longer than {}", name_, BytesText(kMaxInputBytes)));
     }
-    const Result<Fill> filled = FillBuffer(true);
+    const Result<Fill> filled = is_ended_ ? Result<Fill>(Fill::kEnd) : FillBuffer(true);
     if (!filled) return Forward(filled);
     if (*filled == Fill::kInterrupted) {
       buffer_.clear();
+      num_unechoed_ = 0;
       return Line{LineState::kInterrupted, std::string()};
     }
     if (*filled == Fill::kEnd) {
@@ -97,6 +99,25 @@ Result<Input::Line> FdInput::ReadLine() {
       return Line{LineState::kLine, std::exchange(buffer_, std::string())};
     }
   }
+}
+
+void FdInput::HoldEcho() {
+  if (echo_ != nullptr) echo_->Hold();
+}
+
+void FdInput::ReleaseEcho() {
+  if (echo_ == nullptr) return;
+  const std::string typed = echo_->Release();
+  const size_t end = typed.find('\0');
+  is_ended_ = is_ended_ || end != std::string::npos;
+  buffer_ += typed.substr(0, end);
+  num_unechoed_ = buffer_.size();
+}
+
+std::string FdInput::Unechoed() const {
+  const size_t line_end = buffer_.find('\n');
+  const size_t line_size = line_end == std::string::npos ? buffer_.size() : line_end + 1;
+  return buffer_.substr(0, std::min(line_size, num_unechoed_));
 }
 
 Result<std::string> StringInput::ReadAll(uint64_t max_bytes) {
@@ -124,7 +145,7 @@ Result<std::string> ReadTextOrInput(const std::string& path, Input& standard_inp
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal;
     return Fail(code, fmt::format("cannot open '{}': {}", path, SystemWords(errno)));
   }
-  FdInput file(fd, fmt::format("'{}'", path), nullptr);
+  FdInput file(fd, {.name = fmt::format("'{}'", path)});
   Result<std::string> text = file.ReadAll(kMaxInputBytes);
   ::close(fd);
   return text;

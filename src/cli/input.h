@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/interrupt.h"
+#include "cli/terminal.h"
 
 namespace baton {
 
@@ -31,17 +32,31 @@ class Input {
   // The next line. A last line without an end counts; an interrupt drops what was half typed.
   // Errors: internal (cannot be read), exhausted (a line over kMaxInputBytes).
   virtual Result<Line> ReadLine() = 0;
+
+  // Between the two, what is typed is not echoed, and not lost. Nothing unless somebody types.
+  virtual void HoldEcho() {}
+  virtual void ReleaseEcho() {}
+
+  // What is there already of the next line and was not echoed, with its end if that was typed; to
+  // be shown behind the prompt.
+  virtual std::string Unechoed() const { return {}; }
 };
 
 // Reads a descriptor that it does not own.
 class FdInput final : public Input {
  public:
-  // `name` is for messages; `interrupt` may be null (then kInterrupted never comes) and is looked
-  // at while waiting for a line.
-  FdInput(int fd, std::string name, Interrupt* interrupt);
+  struct Options {
+    std::string name;                // for messages
+    Interrupt* interrupt = nullptr;  // is looked at while waiting for a line; null: never comes
+    TerminalEcho* echo = nullptr;    // of the descriptor; null: is left alone
+  };
+  FdInput(int fd, Options options);
 
   Result<std::string> ReadAll(uint64_t max_bytes) override;
   Result<Line> ReadLine() override;
+  void HoldEcho() override;
+  void ReleaseEcho() override;
+  std::string Unechoed() const override;
 
  private:
   enum class Fill { kBytes, kEnd, kInterrupted };
@@ -50,7 +65,10 @@ class FdInput final : public Input {
   int fd_;
   std::string name_;
   Interrupt* interrupt_;
+  TerminalEcho* echo_;
   std::string buffer_;
+  size_t num_unechoed_ = 0;  // bytes at the start of buffer_
+  bool is_ended_ = false;    // Ctrl-D was typed while the echo was held
 };
 
 // Reads a string.

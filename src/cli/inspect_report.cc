@@ -8,15 +8,20 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/available_memory.h"
 #include "engine/memory_needs.h"
 #include "engine/tokenizer_from_gguf.h"
+#include "kernels/rope.h"
 #include "model/arch/architecture.h"
 #include "model/weight_plan.h"
 #include "tensor/kv_record.h"
+#include "text/chat_template.h"
 #include "threads/cpu_topology.h"
 
 namespace baton {
 namespace {
+
+constexpr std::string_view kTemplateKey = "tokenizer.chat_template";
 
 std::string StringOrEmpty(const GgufFile& file, std::string_view key) {
   const GgufValue* value = file.Find(key);
@@ -159,6 +164,10 @@ void AddMemory(const GgufFile& file, const ModelSpec& spec, std::optional<int64_
                               .weight_bytes = needs->weight_bytes,
                               .kv_bytes = needs->kv_bytes,
                               .workspace_bytes = needs->workspace_bytes};
+  const std::optional<uint64_t> available = AvailableMemory({});
+  if (!available.has_value()) return;
+  const Result<> fits = CheckMemory(*needs, *available, context);
+  if (!fits) report.lacks.push_back(fits.error().message);
 }
 
 // What stands in the way of the model, and of its text.
@@ -182,7 +191,28 @@ void AddModel(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
   for (const std::string_view name : UnusedTensors(file, plan)) {
     report.unused_tensors.emplace_back(name);
   }
+  for (const RopeSpec& rope : spec->ropes) {
+    RopeParams params = rope.params;
+    params.frequency_factors = rope.frequency_factors;
+    const Result<RopeTable> table = RopeTable::Make(params);
+    if (!table) report.lacks.push_back("RoPE: " + table.error().message);
+  }
   AddMemory(file, *spec, context_tokens, report);
+}
+
+// Loading parses the template, too.
+void AddTemplate(const GgufFile& file, InspectReport& report) {
+  if (!file.Has(kTemplateKey)) return;
+  report.chat_template = StringOrEmpty(file, kTemplateKey);
+  const Result<std::string_view> source = file.GetString(kTemplateKey);
+  if (!source) {
+    report.lacks.push_back(source.error().message);
+    return;
+  }
+  const Result<ChatTemplate> parsed = ChatTemplate::FromSource(*source);
+  if (parsed) return;
+  report.lacks.push_back(fmt::format("{}: {}; name another with --chat-template", kTemplateKey,
+                                     parsed.error().message));
 }
 
 }  // namespace
@@ -201,10 +231,8 @@ InspectReport MakeInspectReport(const GgufFile& file, std::optional<int64_t> con
   report.sizes = ReadSizes(file, report.architecture);
   report.tensor_types = CountTypes(file);
   report.tokenizer = ReadTokenizer(file);
-  if (file.Has("tokenizer.chat_template")) {
-    report.chat_template = StringOrEmpty(file, "tokenizer.chat_template");
-  }
   AddModel(file, context_tokens, report);
+  AddTemplate(file, report);
   const auto tokenizer = TokenizerFromGguf(file);
   if (!tokenizer) report.lacks.push_back("tokenizer: " + tokenizer.error().message);
   return report;

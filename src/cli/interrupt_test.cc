@@ -27,7 +27,7 @@ void WaitFor(const Interrupt& interrupt) {
 
 TEST(Interrupt, InsideAScopeItIsNotedAndForgotten) {
   StringOutput screen;
-  StatusLine status(screen, true);
+  StatusLine status(screen, true, nullptr);
   const auto interrupt = Interrupt::Make(status).value();
   const InterruptScope scope(*interrupt);
   for (int i = 0; i < 3; ++i) {
@@ -49,7 +49,7 @@ TEST_F(InterruptDeathTest, OutsideAScopeItEndsTheProgramWithTheLineTakenAway) {
   EXPECT_EXIT(
       {
         FdOutput screen(STDERR_FILENO, "standard error");
-        StatusLine status(screen, true);
+        StatusLine status(screen, true, nullptr);
         const auto interrupt = Interrupt::Make(status).value();
         status.Draw("half way");
         ::kill(::getpid(), SIGINT);
@@ -62,7 +62,7 @@ TEST_F(InterruptDeathTest, TheSecondOneEndsTheProgram) {
   EXPECT_EXIT(
       {
         StringOutput screen;
-        StatusLine status(screen, true);
+        StatusLine status(screen, true, nullptr);
         const auto interrupt = Interrupt::Make(status).value();
         const InterruptScope scope(*interrupt);
         ::kill(::getpid(), SIGINT);
@@ -77,7 +77,7 @@ TEST_F(InterruptDeathTest, ADelayPutsTheEndOff) {
   EXPECT_EXIT(
       {
         StringOutput screen;
-        StatusLine status(screen, true);
+        StatusLine status(screen, true, nullptr);
         const auto interrupt = Interrupt::Make(status).value();
         {
           const InterruptDelay delay(*interrupt);
@@ -95,7 +95,7 @@ TEST_F(InterruptDeathTest, ADelayPutsTheEndOff) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) ::_exit(1);
   FdOutput screen(ends[1], "the terminal");
-  StatusLine status(screen, true);
+  StatusLine status(screen, true, nullptr);
   const auto interrupt = Interrupt::Make(status).value();
   std::atomic<int> num_drawn = 0;
   std::thread drawing([&] {
@@ -124,7 +124,7 @@ TEST_F(InterruptDeathTest, AStoppedTerminalKeepsNobody) {
 [[noreturn]] void StartWithSigintIgnored() {
   ::signal(SIGINT, SIG_IGN);
   StringOutput screen;
-  StatusLine status(screen, true);
+  StatusLine status(screen, true, nullptr);
   const auto interrupt = Interrupt::Make(status).value();
   sigset_t blocked;
   ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

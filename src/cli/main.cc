@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -32,8 +33,14 @@ void FillStandardDescriptors() {
 }
 
 // Model files are mapped into memory; reading behind the end of one that somebody shortens
-// meanwhile raises SIGBUS. No more than write and _exit is allowed here.
+// meanwhile raises SIGBUS. Little more than write and _exit is allowed here.
 void EndByBusError(int) {
+  // Chat holds the terminal's echo back while it loads.
+  termios terminal{};
+  if (::tcgetattr(STDIN_FILENO, &terminal) == 0) {
+    terminal.c_lflag |= ECHO;
+    (void)::tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+  }
   static constexpr char kText[] =
       "baton: a file was shortened or could not be read while it was in use; open it again when "
       "nothing writes to it\n";
@@ -51,13 +58,16 @@ int main(int argc, char** argv) {
   const char* term = std::getenv("TERM");
   baton::FdOutput out(STDOUT_FILENO, "standard output");
   baton::FdOutput err(STDERR_FILENO, "standard error");
-  baton::StatusLine status(err, baton::IsLiveTerminal(STDERR_FILENO, term == nullptr ? "" : term));
+  baton::TerminalEcho echo(STDIN_FILENO);
+  baton::StatusLine status(err, baton::IsLiveTerminal(STDERR_FILENO, term == nullptr ? "" : term),
+                           &echo);
   const auto interrupt = baton::Interrupt::Make(status);
   if (!interrupt) {
     (void)err.Write(fmt::format("baton: {}\n", interrupt.error().message));
     return baton::kExitFailed;
   }
-  baton::FdInput in(STDIN_FILENO, "standard input", interrupt->get());
+  baton::FdInput in(STDIN_FILENO,
+                    {.name = "standard input", .interrupt = interrupt->get(), .echo = &echo});
   baton::SteadyClock clock;
   baton::Console console = {
       .in = in,

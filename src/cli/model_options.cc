@@ -29,11 +29,16 @@ void ComputeOptions::Declare(OptionSet& options) {
                    .value = "N",
                    .help = "Prompt tokens that are read in one step (default: 512)"},
                   {.min = 1, .max = kMaxChunkTokens}, &chunk_);
-  options.Text({.names = "--isa",
-                .value = "NAME",
-                .help = "Instruction set: auto, portable, avx2 or avx512 (default: auto, the "
-                        "best of this machine)"},
-               &isa_name_);
+  options.Parsed({.names = "--isa",
+                  .value = "NAME",
+                  .help = "Instruction set: auto, portable, avx2 or avx512 (default: auto, the "
+                          "best of this machine)"},
+                 [this](const std::string& given) -> Result<> {
+                   const Result<Isa> isa = ParseIsa(given);
+                   if (!isa) return Fail(isa.error().code, ": " + isa.error().message);
+                   isa_ = *isa;
+                   return {};
+                 });
   options.Choice({.names = "--precision",
                   .value = "NAME",
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
@@ -41,17 +46,10 @@ void ComputeOptions::Declare(OptionSet& options) {
                  {"fast", "exact"}, &precision_name_);
 }
 
-Result<> ComputeOptions::Check() {
-  const Result<Isa> isa = ParseIsa(isa_name_.value_or("auto"));
-  if (!isa) return Fail(isa.error().code, "--isa: " + isa.error().message);
-  isa_ = *isa;
-  return {};
-}
-
 LoadOptions ComputeOptions::ToLoadOptions(const std::string& path) const {
   return {.path = path,
           .precision = precision_name_ == "exact" ? Precision::kExact : Precision::kFast,
-          .isa = isa_,
+          .isa = isa_.value_or(BestIsa()),
           .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
                                               : ReadCpuTopology().num_compute_threads(),
           .context_tokens = context_,

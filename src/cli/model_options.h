@@ -15,8 +15,6 @@ namespace baton {
 class ComputeOptions {
  public:
   void Declare(OptionSet& options);
-  // Errors: invalid or unavailable (--isa).
-  Result<> Check();
 
   // How to open the model at `path`; threads default to what this process may use.
   LoadOptions ToLoadOptions(const std::string& path) const;
@@ -25,9 +23,8 @@ class ComputeOptions {
   std::optional<int64_t> threads_;
   std::optional<int64_t> chunk_;
   std::optional<int64_t> context_;
-  std::optional<std::string> isa_name_;
   std::optional<std::string> precision_name_;
-  Isa isa_ = Isa::kPortable;
+  std::optional<Isa> isa_;
 };
 
 }  // namespace baton

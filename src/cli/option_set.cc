@@ -9,12 +9,16 @@
 #include <cmath>
 #include <utility>
 
+#include "cli/input.h"
 #include "cli/near_match.h"
+#include "cli/printable.h"
 
 namespace baton {
 namespace {
 
 constexpr size_t kHelpColumn = 28;
+// Of a value that is quoted in a message.
+constexpr size_t kMaxValueBytes = 60;
 
 std::vector<std::string> SplitNames(const std::string& names) {
   std::vector<std::string> split;
@@ -32,29 +36,32 @@ std::string LongName(const OptionText& text) {
   return SplitNames(text.names).back();
 }
 
-Error Refused(const OptionText& text, std::string_view accepted, std::string_view value) {
-  return Error{ErrorCode::kInvalid,
-               fmt::format("{} takes {}, not '{}'", LongName(text), accepted, value)};
+tl::unexpected<Error> Takes(std::string_view accepted, std::string_view value) {
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("takes {}, not '{}'", accepted, Printable(value, kMaxValueBytes)));
 }
 
 std::string RealText(double value) {
   return fmt::format("{}", value);
 }
 
-// "--name=" means an empty value; CLI11 would take the next argument for it.
-std::vector<std::string> SplitEmptyValues(const std::vector<std::string>& arguments) {
-  std::vector<std::string> split;
-  for (const std::string& argument : arguments) {
-    const bool empty_value = argument.size() > 3 && argument.starts_with("--") &&
-                             argument.find('=') == argument.size() - 1;
-    if (empty_value) {
-      split.push_back(argument.substr(0, argument.size() - 1));
-      split.emplace_back();
-    } else {
-      split.push_back(argument);
-    }
-  }
-  return split;
+TakeValue TakeText(std::optional<std::string>* value) {
+  return [value](const std::string& given) -> Result<> {
+    const Result<std::string> text = RequireUtf8(given, "");
+    // The message starts with the name, here the option's.
+    if (!text) return Fail(text.error().code, text.error().message.substr(1));
+    *value = *text;
+    return {};
+  };
+}
+
+template <typename Keep>
+TakeValue TakeFileName(Keep keep) {
+  return [keep](const std::string& given) -> Result<> {
+    if (given.empty()) return Fail(ErrorCode::kInvalid, "takes the name of a file, not ''");
+    keep(given);
+    return {};
+  };
 }
 
 }  // namespace
@@ -73,99 +80,89 @@ void OptionSet::Positional(OptionText text, size_t max_values, std::vector<std::
        .group = {},
        .text = std::move(text),
        .max_values = max_values,
-       .set = [values](const std::string& value) -> Result<> {
-         values->push_back(value);
-         return {};
-       }});
+       .take = TakeFileName([values](const std::string& given) { values->push_back(given); })});
 }
 
 void OptionSet::Flag(OptionText text, bool* value) {
-  Add({.kind = Kind::kFlag,
-       .group = {},
-       .text = std::move(text),
-       .max_values = 0,
-       .set = [value](const std::string&) -> Result<> {
-         *value = true;
-         return {};
-       }});
+  const auto take = [value](const std::string&) -> Result<> {
+    *value = true;
+    return {};
+  };
+  Add({.kind = Kind::kFlag, .group = {}, .text = std::move(text), .max_values = 0, .take = take});
 }
 
-void OptionSet::Text(OptionText text, std::optional<std::string>* value) {
+void OptionSet::Parsed(OptionText text, TakeValue take) {
   Add({.kind = Kind::kSingle,
        .group = {},
        .text = std::move(text),
        .max_values = 1,
-       .set = [value](const std::string& given) -> Result<> {
-         *value = given;
-         return {};
-       }});
+       .take = std::move(take)});
 }
 
-void OptionSet::Texts(OptionText text, std::vector<std::string>* values) {
+void OptionSet::ParsedEach(OptionText text, TakeValue take) {
   Add({.kind = Kind::kRepeated,
        .group = {},
        .text = std::move(text),
        .max_values = 1,
-       .set = [values](const std::string& given) -> Result<> {
-         values->push_back(given);
-         return {};
-       }});
+       .take = std::move(take)});
+}
+
+void OptionSet::Text(OptionText text, std::optional<std::string>* value) {
+  Parsed(std::move(text), TakeText(value));
+}
+
+void OptionSet::File(OptionText text, std::optional<std::string>* value) {
+  Parsed(std::move(text), TakeFileName([value](const std::string& given) { *value = given; }));
+}
+
+void OptionSet::Files(OptionText text, std::vector<std::string>* values) {
+  ParsedEach(std::move(text),
+             TakeFileName([values](const std::string& given) { values->push_back(given); }));
 }
 
 void OptionSet::Integer(OptionText text, IntegerRange range, std::optional<int64_t>* value) {
-  const auto set = [text, range, value](const std::string& given) -> Result<> {
-    const std::optional<int64_t> number = ParseInteger(given, range);
-    if (!number.has_value()) {
-      const std::string accepted =
-          fmt::format("a whole number from {} to {}", range.min, range.max);
-      return tl::unexpected<Error>(Refused(text, accepted, given));
-    }
-    *value = *number;
-    return {};
-  };
-  Add({.kind = Kind::kSingle, .group = {}, .text = text, .max_values = 1, .set = set});
+  Parsed(std::move(text), [range, value](const std::string& given) -> Result<> {
+    *value = ParseInteger(given, range);
+    if (value->has_value()) return {};
+    return Takes(fmt::format("a whole number from {} to {}", range.min, range.max), given);
+  });
 }
 
 void OptionSet::Real(OptionText text, RealRange range, std::optional<double>* value) {
-  const auto set = [text, range, value](const std::string& given) -> Result<> {
-    const std::optional<double> number = ParseReal(given, range);
-    if (!number.has_value()) {
-      const std::string accepted =
-          fmt::format("a number from {} to {}", RealText(range.min), RealText(range.max));
-      return tl::unexpected<Error>(Refused(text, accepted, given));
-    }
-    *value = *number;
-    return {};
-  };
-  Add({.kind = Kind::kSingle, .group = {}, .text = text, .max_values = 1, .set = set});
+  Parsed(std::move(text), [range, value](const std::string& given) -> Result<> {
+    *value = ParseReal(given, range);
+    if (value->has_value()) return {};
+    return Takes(fmt::format("a number from {} to {}", RealText(range.min), RealText(range.max)),
+                 given);
+  });
 }
 
 void OptionSet::Choice(OptionText text, std::vector<std::string> choices,
                        std::optional<std::string>* value) {
-  const auto set = [text, choices, value](const std::string& given) -> Result<> {
+  Parsed(std::move(text), [choices, value](const std::string& given) -> Result<> {
     if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
-      Error error = Refused(text, fmt::format("{}", fmt::join(choices, ", ")), given);
-      error.message += DidYouMean(given, choices);
-      return tl::unexpected<Error>(std::move(error));
+      auto refused = Takes(fmt::format("{}", fmt::join(choices, ", ")), given);
+      refused.value().message += DidYouMean(given, choices);
+      return refused;
     }
     *value = given;
     return {};
-  };
-  Add({.kind = Kind::kSingle, .group = {}, .text = text, .max_values = 1, .set = set});
+  });
 }
 
 Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
   const auto options_end = std::find(arguments.begin(), arguments.end(), "--");
+  Result<std::vector<std::string>> split = SplitAtEquals({arguments.begin(), options_end});
+  if (!split) return Forward(split);
   std::vector<std::string> extras;
-  std::optional<Error> first_error;
+  Reading reading;
   try {
     CLI::App app;
     app.set_help_flag("");
     app.allow_extras();
-    for (const Option& option : options_) AddTo(app, option, first_error);
-    std::vector<std::string> reversed = SplitEmptyValues({arguments.begin(), options_end});
-    std::reverse(reversed.begin(), reversed.end());
-    app.parse(std::move(reversed));
+    for (const Option& option : options_) AddTo(app, option, reading);
+    std::reverse(split->begin(), split->end());
+    app.parse(std::move(*split));
     extras = app.remaining();
   } catch (const CLI::ArgumentMismatch& mismatch) {
     // Its text begins with the option's name and a colon.
@@ -181,29 +178,66 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
     return Fail(ErrorCode::kInvalid,
                 fmt::format("unknown option '{}'{}", name, DidYouMean(name, LongNames())));
   }
-  if (first_error.has_value()) return tl::unexpected<Error>(*first_error);
   if (options_end != arguments.end()) {
     extras.insert(extras.end(), options_end + 1, arguments.end());
   }
-  return TakePositionals(extras);
+  TakePositionals(extras, reading);
+  if (reading.first_error.has_value()) return tl::unexpected<Error>(*reading.first_error);
+  if (reading.input_readers.size() > 1) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("standard input can be read once, but '-' is given {}; put one of the "
+                            "texts into a file",
+                            fmt::join(reading.input_readers, " and ")));
+  }
+  return {};
 }
 
-void OptionSet::AddTo(CLI::App& app, const Option& option, std::optional<Error>& first_error) {
-  const auto take = [&option, &first_error](const std::string& value) {
-    const Result<> set = option.set(value);
-    if (!set && !first_error.has_value()) first_error = set.error();
-  };
+// Makes "--name=" two arguments, as CLI11 would take the next one for its value, and refuses
+// "--flag=value", in which CLI11 looks for a truth value.
+Result<std::vector<std::string>> OptionSet::SplitAtEquals(
+    const std::vector<std::string>& arguments) const {
+  std::vector<std::string> split;
+  bool is_value = false;
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    const Option* option = is_value ? nullptr : Find(std::string_view(argument).substr(0, equals));
+    if (option == nullptr || equals == std::string::npos) {
+      split.push_back(argument);
+      is_value = option != nullptr && option->kind != Kind::kFlag;
+      continue;
+    }
+    if (option->kind == Kind::kFlag) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("{} takes no value, not even '{}'", LongName(option->text),
+                              Printable(argument.substr(equals + 1), kMaxValueBytes)));
+    }
+    split.push_back(argument.substr(0, equals));
+    split.push_back(argument.substr(equals + 1));
+  }
+  return split;
+}
+
+void OptionSet::AddTo(CLI::App& app, const Option& option, Reading& reading) {
   switch (option.kind) {
     case Kind::kPositional:  // taken from what CLI11 leaves over
       return;
     case Kind::kFlag:
-      app.add_flag_function(option.text.names, [take](int64_t) { take(std::string()); });
+      app.add_flag_function(option.text.names, [&option, &reading](int64_t) {
+        TakeOne(option, std::string(), reading);
+      });
       return;
     case Kind::kSingle:
     case Kind::kRepeated: {
-      const bool single = option.kind == Kind::kSingle;
-      const CLI::callback_t callback = [take, single](const CLI::results_t& values) {
-        for (size_t i = single ? values.size() - 1 : 0; i < values.size(); ++i) take(values[i]);
+      const CLI::callback_t callback = [&option, &reading](const CLI::results_t& values) {
+        if (option.kind == Kind::kSingle && values.size() > 1 && !reading.first_error.has_value()) {
+          reading.first_error =
+              Error{ErrorCode::kInvalid,
+                    fmt::format("{} is given {} times ('{}', then '{}'); give it once",
+                                LongName(option.text), values.size(),
+                                Printable(values[0], kMaxValueBytes),
+                                Printable(values[1], kMaxValueBytes))};
+        }
+        for (const std::string& value : values) TakeOne(option, value, reading);
         return true;
       };
       app.add_option(option.text.names, callback)
@@ -214,17 +248,41 @@ void OptionSet::AddTo(CLI::App& app, const Option& option, std::optional<Error>&
   }
 }
 
-Result<> OptionSet::TakePositionals(const std::vector<std::string>& values) const {
+void OptionSet::TakeOne(const Option& option, const std::string& value, Reading& reading) {
+  if (option.text.dash_is_input && value == "-") {
+    reading.input_readers.push_back(option.kind == Kind::kPositional
+                                        ? std::string("as an argument")
+                                        : "for " + LongName(option.text));
+  }
+  const Result<> taken = option.take(value);
+  if (taken || reading.first_error.has_value()) return;
+  reading.first_error =
+      Error{taken.error().code,
+            fmt::format("{}{}{}", LongName(option.text),
+                        taken.error().message.starts_with(':') ? "" : " ", taken.error().message)};
+}
+
+void OptionSet::TakePositionals(const std::vector<std::string>& values, Reading& reading) const {
   size_t taken = 0;
   for (const Option& option : options_) {
     if (option.kind != Kind::kPositional) continue;
     for (size_t i = 0; i < option.max_values && taken < values.size(); ++i, ++taken) {
-      const Result<> set = option.set(values[taken]);
-      if (!set) return set;
+      TakeOne(option, values[taken], reading);
     }
   }
-  if (taken == values.size()) return {};
-  return Fail(ErrorCode::kInvalid, fmt::format("unexpected argument '{}'", values[taken]));
+  if (taken == values.size() || reading.first_error.has_value()) return;
+  reading.first_error =
+      Error{ErrorCode::kInvalid,
+            fmt::format("unexpected argument '{}'", Printable(values[taken], kMaxValueBytes))};
+}
+
+const OptionSet::Option* OptionSet::Find(std::string_view name) const {
+  for (const Option& option : options_) {
+    if (option.kind == Kind::kPositional) continue;
+    const std::vector<std::string> names = SplitNames(option.text.names);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return &option;
+  }
+  return nullptr;
 }
 
 std::vector<std::string> OptionSet::LongNames() const {

@@ -24,6 +24,8 @@ struct OptionText {
   std::string names;  // "-m,--model"; for a positional argument its name: "MODEL"
   std::string value;  // what its value is called: "N"; empty for a flag
   std::string help;   // one sentence or two, without a full stop at the end
+  // The value "-" means standard input, which only one option of a command line can read.
+  bool dash_is_input = false;
 };
 
 struct IntegerRange {
@@ -36,8 +38,13 @@ struct RealRange {
   double max = 0;
 };
 
-// Declares options, parses arguments. What the pointers point to outlives the set. Of an option
-// that takes one value and is given twice, the last counts.
+// Takes over one value. Errors: any; the message goes on after the option's name: "takes a whole
+// number, not 'x'", ": no such file".
+using TakeValue = std::function<Result<>(const std::string& value)>;
+
+// Declares options, parses arguments. What the pointers point to outlives the set. Every value is
+// checked here, so that a wrong one is wrong usage whatever the option; an option that takes one
+// value and is given two is refused.
 class OptionSet {
  public:
   // Starts a group of the help text: "Sampling".
@@ -46,8 +53,14 @@ class OptionSet {
   // Arguments without a name, up to `max_values` of them. All that follows "--" is of this kind.
   void Positional(OptionText text, size_t max_values, std::vector<std::string>* values);
   void Flag(OptionText text, bool* value);
+  // Text in UTF-8; may be empty.
   void Text(OptionText text, std::optional<std::string>* value);
-  void Texts(OptionText text, std::vector<std::string>* values);  // may be given many times
+  // The name of a file, of any bytes but not empty.
+  void File(OptionText text, std::optional<std::string>* value);
+  void Files(OptionText text, std::vector<std::string>* values);  // may be given many times
+  // What `take` makes of the value.
+  void Parsed(OptionText text, TakeValue take);
+  void ParsedEach(OptionText text, TakeValue take);  // may be given many times
   void Integer(OptionText text, IntegerRange range, std::optional<int64_t>* value);
   void Real(OptionText text, RealRange range, std::optional<double>* value);
   // One word of a list.
@@ -66,14 +79,21 @@ class OptionSet {
     std::string group;
     OptionText text;
     size_t max_values = 1;
-    // Takes over one value, or says why not: "a whole number from 1 to 1024".
-    std::function<Result<>(const std::string& value)> set;
+    TakeValue take;
+  };
+  // What one command line has said so far.
+  struct Reading {
+    std::optional<Error> first_error;
+    std::vector<std::string> input_readers;  // options that take standard input
   };
 
   void Add(Option option);
+  const Option* Find(std::string_view name) const;
   std::vector<std::string> LongNames() const;
-  static void AddTo(CLI::App& app, const Option& option, std::optional<Error>& first_error);
-  Result<> TakePositionals(const std::vector<std::string>& values) const;
+  Result<std::vector<std::string>> SplitAtEquals(const std::vector<std::string>& arguments) const;
+  static void AddTo(CLI::App& app, const Option& option, Reading& reading);
+  static void TakeOne(const Option& option, const std::string& value, Reading& reading);
+  void TakePositionals(const std::vector<std::string>& values, Reading& reading) const;
 
   std::string group_ = "Options";
   std::vector<Option> options_;

@@ -16,6 +16,8 @@ struct Values {
   bool json = false;
   std::optional<std::string> system;
   std::vector<std::string> stops;
+  std::optional<std::string> ids;
+  std::vector<std::string> files;
   std::optional<int64_t> threads;
   std::optional<double> temperature;
   std::optional<std::string> precision;
@@ -34,7 +36,17 @@ class OptionSetTest : public ::testing::Test {
     set_.Group("Sampling");
     set_.Real({.names = "--temp", .value = "X", .help = "Temperature"}, {.min = 0, .max = 100},
               &values_.temperature);
-    set_.Texts({.names = "--stop", .value = "TEXT", .help = "Stop string"}, &values_.stops);
+    set_.ParsedEach({.names = "--stop", .value = "TEXT", .help = "Stop string"},
+                    [this](const std::string& given) -> Result<> {
+                      if (given == "no") return Fail(ErrorCode::kInvalid, "takes anything but no");
+                      if (given == "why") return Fail(ErrorCode::kInvalid, ": why?");
+                      values_.stops.push_back(given);
+                      return {};
+                    });
+    set_.File({.names = "--ids", .value = "FILE", .help = "Ids", .dash_is_input = true},
+              &values_.ids);
+    set_.Files({.names = "-f,--file", .value = "FILE", .help = "Texts", .dash_is_input = true},
+               &values_.files);
     set_.Text({.names = "--system", .value = "TEXT", .help = "System message"}, &values_.system);
     set_.Flag({.names = "--json", .value = "", .help = "One object"}, &values_.json);
   }
@@ -69,9 +81,45 @@ TEST_F(OptionSetTest, NothingGivenLeavesEverythingUnset) {
   EXPECT_FALSE(values_.threads.has_value());
 }
 
-TEST_F(OptionSetTest, LastOfTwoCounts) {
-  ASSERT_TRUE(set_.Parse({"--threads", "2", "--threads", "5"}).has_value());
-  EXPECT_EQ(values_.threads, 5);
+TEST_F(OptionSetTest, OneValueIsGivenOnce) {
+  EXPECT_EQ(ErrorOf({"--threads", "2", "-t", "5"}),
+            "--threads is given 2 times ('2', then '5'); give it once");
+  EXPECT_EQ(ErrorOf({"--system", "a", "--system=b"}),
+            "--system is given 2 times ('a', then 'b'); give it once");
+  EXPECT_EQ(ErrorOf({"--ids", "a", "--ids", "a", "--ids", "b"}),
+            "--ids is given 3 times ('a', then 'a'); give it once");
+  ASSERT_TRUE(set_.Parse({"--json", "--json"}).has_value());
+  EXPECT_TRUE(values_.json);
+}
+
+TEST_F(OptionSetTest, AFlagTakesNoValue) {
+  for (const char* given : {"0", "1", "true", "false", "", "x"}) {
+    EXPECT_EQ(ErrorOf({std::string("--json=") + given}),
+              std::string("--json takes no value, not even '") + given + "'");
+  }
+  ASSERT_TRUE(set_.Parse({"--system", "--json=0"}).has_value());
+  EXPECT_EQ(values_.system, "--json=0");
+  EXPECT_FALSE(values_.json);
+}
+
+TEST_F(OptionSetTest, ValuesAreCheckedByTheirKind) {
+  EXPECT_EQ(ErrorOf({"--stop", "no"}), "--stop takes anything but no");
+  EXPECT_EQ(ErrorOf({"--stop", "why"}), "--stop: why?");
+  EXPECT_THAT(ErrorOf({"--system", "a\xFF"}),
+              HasSubstr("--system is not UTF-8: byte 0xFF at offset 1"));
+  EXPECT_EQ(ErrorOf({"--ids", ""}), "--ids takes the name of a file, not ''");
+  EXPECT_EQ(ErrorOf({"-f", ""}), "--file takes the name of a file, not ''");
+  EXPECT_EQ(ErrorOf({""}), "MODEL takes the name of a file, not ''");
+  ASSERT_TRUE(set_.Parse({"--ids", "\xFF"}).has_value());
+  EXPECT_EQ(values_.ids, "\xFF");
+}
+
+TEST_F(OptionSetTest, StandardInputIsReadOnce) {
+  EXPECT_EQ(ErrorOf({"--ids", "-", "-f", "-"}),
+            "standard input can be read once, but '-' is given for --ids and for --file; put one "
+            "of the texts into a file");
+  EXPECT_THAT(ErrorOf({"-f", "-", "-f", "-"}), HasSubstr("for --file and for --file"));
+  ASSERT_TRUE(set_.Parse({"--ids", "-", "-f", "a"}).has_value());
 }
 
 TEST_F(OptionSetTest, DashIsAnArgumentAndMinusOneAValue) {

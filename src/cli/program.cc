@@ -136,7 +136,7 @@ int Dispatch(std::vector<std::string> arguments, Console& console) {
       (arguments[0] == "help" && arguments.size() == 1)) {
     return Print(console, ProgramHelp(commands));
   }
-  if (arguments[0] == "--version" || arguments[0] == "version") {
+  if (arguments[0] == "--version" || arguments[0] == "-V" || arguments[0] == "version") {
     return Print(console, "baton " BATON_VERSION "\n");
   }
   if (arguments[0] == "help") {
@@ -146,13 +146,7 @@ int Dispatch(std::vector<std::string> arguments, Console& console) {
   const bool group_help = IsGroup(commands, arguments[0]) && arguments.size() == 2 &&
                           (arguments[1] == "--help" || arguments[1] == "-h");
   if (group_help) {
-    std::string help;
-    for (const auto& command : commands) {
-      const CommandText text = command->Text();
-      if (!text.name.starts_with(arguments[0] + " ")) continue;
-      help += fmt::format("baton {:<16}  {}\n", text.name, text.summary);
-    }
-    return Print(console, help);
+    return Print(console, GroupHelp(commands, arguments[0]));
   }
   const Found found = FindCommand(commands, arguments);
   if (found.command == nullptr) return UnknownCommand(console, commands, arguments);
@@ -166,7 +160,8 @@ int RunProgram(const std::vector<std::string>& arguments, Console& console) {
   try {
     return Dispatch(arguments, console);
   } catch (const std::bad_alloc&) {
-    Complain(console, "baton", "out of memory");
+    Complain(console, "baton",
+             "out of memory; end other programs, or take a smaller model, --ctx or --chunk");
   } catch (const std::exception& error) {
     Complain(console, "baton", fmt::format("unexpected failure: {}", error.what()));
   }

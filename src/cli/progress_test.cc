@@ -53,7 +53,7 @@ TEST(RenderProgress, NothingKnownYetAndTooMuchDone) {
 TEST(Progress, WaitsASecondAndClearsUpBehindItself) {
   ManualClock clock;
   StringOutput out;
-  StatusLine line(out, true);
+  StatusLine line(out, true, nullptr);
   {
     Progress progress(line, clock, {.what = "Loading", .unit = ProgressUnit::kBytes});
     progress.Update(1, 10);
@@ -73,7 +73,7 @@ TEST(Progress, WaitsASecondAndClearsUpBehindItself) {
 TEST(Progress, APipeSeesNothing) {
   ManualClock clock;
   StringOutput out;
-  StatusLine line(out, false);
+  StatusLine line(out, false, nullptr);
   {
     Progress progress(line, clock, {.what = "Loading", .unit = ProgressUnit::kBytes});
     clock.AdvanceNs(10 * kSecondNs);

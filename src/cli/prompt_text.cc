@@ -44,12 +44,12 @@ Result<std::string> ReadPrompt(const PromptSources& sources, Input& standard_inp
     Result<std::string> text = from_input ? standard_input.ReadAll(kMaxInputBytes)
                                           : Result<std::string>(*sources.question);
     if (!text) return text;
-    text = RequireUtf8(std::move(*text), from_input ? "standard input" : "the text of -p");
+    text = RequireUtf8(std::move(*text), from_input ? "standard input" : "the text of --prompt");
     if (!text) return text;
     parts.push_back(std::move(*text));
   }
   std::string prompt = JoinTexts(parts);
-  if (prompt.find_first_not_of(" \t\r\n") == std::string::npos) {
+  if (prompt.empty()) {
     return Fail(ErrorCode::kInvalid,
                 "the prompt is empty; ask something with -p, or give a text with -f");
   }

@@ -20,7 +20,7 @@ struct PromptSources {
 std::string JoinTexts(const std::vector<std::string>& texts);
 
 // Reads all sources and joins them: the documents in the order given, then the question.
-// Errors: as ReadTextOrInput; invalid (not UTF-8, or empty: no source holds anything but blanks).
+// Errors: as ReadTextOrInput; invalid (not UTF-8, or empty: no source holds anything).
 Result<std::string> ReadPrompt(const PromptSources& sources, Input& standard_input);
 
 }  // namespace baton

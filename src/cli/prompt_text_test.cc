@@ -46,6 +46,11 @@ TEST_F(PromptTextTest, OneSourceStaysAsItIs) {
   EXPECT_EQ(ReadPrompt({.files = {}, .question = "-"}, input).value(), "  typed\n\n");
 }
 
+TEST_F(PromptTextTest, BlanksAreText) {
+  StringInput input("");
+  EXPECT_EQ(ReadPrompt({.files = {}, .question = " "}, input).value(), " ");
+}
+
 TEST_F(PromptTextTest, EmptyDocumentsLeaveNoTrace) {
   StringInput input("");
   EXPECT_EQ(ReadPrompt({.files = {File("b", ""), "-"}, .question = "q"}, input).value(), "q");
@@ -53,8 +58,7 @@ TEST_F(PromptTextTest, EmptyDocumentsLeaveNoTrace) {
 
 TEST_F(PromptTextTest, RefusesEmptyAndForeignText) {
   EXPECT_THAT(ErrorOf({.files = {}, .question = ""}, ""), HasSubstr("the prompt is empty"));
-  EXPECT_THAT(ErrorOf({.files = {"-"}, .question = {}}, " \n\t\n"),
-              HasSubstr("the prompt is empty"));
+  EXPECT_THAT(ErrorOf({.files = {"-"}, .question = {}}, ""), HasSubstr("the prompt is empty"));
   EXPECT_THAT(ErrorOf({.files = {"-"}, .question = {}}, "caf\xE9 au lait"),
               HasSubstr("standard input is not UTF-8: byte 0xE9 at offset 3"));
   EXPECT_THAT(ErrorOf({.files = {File("c", "ok \xED\xA0\x80")}, .question = {}}, ""),

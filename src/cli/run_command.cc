@@ -45,14 +45,16 @@ class RunCommand final : public Command {
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/true);
     options.Group("Prompt");
-    options.Texts({.names = "-f,--file",
+    options.Files({.names = "-f,--file",
                    .value = "FILE",
                    .help = "A text (UTF-8) to put in front; - is standard input; may be "
-                           "repeated"},
+                           "repeated",
+                   .dash_is_input = true},
                   &files_);
     options.Text({.names = "-p,--prompt",
                   .value = "TEXT",
-                  .help = "The question; - reads it from standard input"},
+                  .help = "The question; - reads it from standard input",
+                  .dash_is_input = true},
                  &question_);
     options.Text({.names = "--system", .value = "TEXT", .help = "A system message"}, &system_);
     chat_template_.Declare(options);
@@ -101,9 +103,7 @@ class RunCommand final : public Command {
     if (logprobs_.has_value() && !json_) {
       return Fail(ErrorCode::kInvalid, "--logprobs goes with --json only");
     }
-    const Result<> sampling = sampling_.Check();
-    if (!sampling) return sampling;
-    return compute_.Check();
+    return sampling_.Check();
   }
 
   Result<> Run(Console& console) override {
@@ -112,18 +112,27 @@ class RunCommand final : public Command {
     const Result<std::string> text =
         ReadPrompt({.files = files, .question = question_}, console.in);
     if (!text) return Forward(text);
-    const Result<std::string> system = RequireUtf8(system_.value_or(""), "the text of --system");
-    if (!system) return Forward(system);
     LoadOptions load = compute_.ToLoadOptions(model_.path());
     const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;
+    if (!raw_) {
+      const Result<> has_template = CheckHasChatTemplate(load);
+      if (!has_template) return has_template;
+    }
     Result<LoadedModel> model = OpenModel(load, console);
     if (!model) return Forward(model);
     GenerationRequest request;
     sampling_.Apply(request);
     request.sampling.num_top_logprobs = logprobs_;
+    const Result<> known = CheckVocabulary(model->model->spec().vocab_size);
+    if (!known) return known;
     Result<std::vector<TokenId>> prompt = Encode(*text, *model);
     if (!prompt) return Forward(prompt);
+    if (prompt->empty()) {
+      return Fail(ErrorCode::kInvalid,
+                  "the prompt comes to no token at all: this vocabulary drops blanks at the ends "
+                  "of a text; add some words");
+    }
     const Result<> fits = CheckFitsContext(*prompt, *model);
     if (!fits) return fits;
     request.prompt = std::move(*prompt);
@@ -131,6 +140,15 @@ class RunCommand final : public Command {
   }
 
  private:
+  Result<> CheckVocabulary(int64_t vocab_size) const {
+    if (logprobs_.value_or(0) > vocab_size) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("--logprobs asks for {} tokens; the model's vocabulary has {}",
+                              *logprobs_, vocab_size));
+    }
+    return sampling_.CheckVocabulary(vocab_size);
+  }
+
   Result<std::vector<TokenId>> Encode(const std::string& text, const LoadedModel& model) const {
     if (raw_) {
       return model.tokenizer->Encode(text,
@@ -152,10 +170,11 @@ class RunCommand final : public Command {
         generator->Generate(request, stream, console.interrupt.requested());
     Result<> written = stream.Finish();
     if (!result) return Forward(result);
-    if (written && json_) written = console.out.Write(AnswerJson(request, *result, model));
+    if (written && json_)
+      written = console.out.Write(AnswerJson(request, *result, stream.reading(), model));
     if (!written) return written;
     // What cannot be told on standard error is no reason to fail.
-    if (!quiet_ && !json_) (void)console.err.Write("\n" + FiguresText(*result));
+    if (!quiet_ && !json_) (void)console.err.Write("\n" + FiguresText(*result, stream.reading()));
     if (result->stop_reason == StopReason::kCancelled) {
       return Fail(ErrorCode::kCancelled, "stopped by Ctrl-C");
     }

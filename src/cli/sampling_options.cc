@@ -6,6 +6,8 @@
 
 #include "model/model_spec.h"
 #include "sample/sampling_params.h"
+#include "sample/stop_matcher.h"
+#include "text/unicode.h"
 
 namespace baton {
 
@@ -60,34 +62,47 @@ void SamplingOptions::Declare(OptionSet& options) {
                    .value = "N",
                    .help = "Tokens that the penalties look back at (default: all)"},
                   {.min = 1, .max = ModelLimits::kMaxContext}, &repeat_last_n_);
-  options.Texts({.names = "--logit-bias",
-                 .value = "ID=X",
-                 .help = "Add X (from -100, a ban, to 100) to the logit of a token; may be "
-                         "repeated"},
-                &bias_texts_);
+  options.ParsedEach({.names = "--logit-bias",
+                      .value = "ID=X",
+                      .help = "Add X (from -100, a ban, to 100) to the logit of a token; may be "
+                              "repeated"},
+                     [this](const std::string& given) { return AddBias(given); });
   options.Group("End of the answer");
   options.Integer({.names = "-n,--max-tokens",
                    .value = "N",
                    .help = "Tokens to generate at most (default: until the model ends its answer "
                            "or the context is full)"},
                   {.min = 0, .max = ModelLimits::kMaxContext}, &max_tokens_);
-  options.Texts({.names = "--stop",
-                 .value = "TEXT",
-                 .help = "End before this text, which is not printed; may be repeated"},
-                &stops_);
+  options.ParsedEach({.names = "--stop",
+                      .value = "TEXT",
+                      .help = "End before this text, which is not printed; may be repeated"},
+                     [this](const std::string& given) { return AddStop(given); });
   options.Flag(
       {.names = "--ignore-eos", .value = "", .help = "Go on through the model's end tokens"},
       &ignore_end_);
 }
 
 Result<> SamplingOptions::Check() {
-  for (const std::string& text : bias_texts_) {
-    const Result<> added = AddBias(text);
-    if (!added) return added;
+  const Result<StopMatcher> matcher = StopMatcher::Make(stops_);
+  if (!matcher) return Fail(matcher.error().code, "--stop: " + matcher.error().message);
+  return {};
+}
+
+Result<> SamplingOptions::CheckVocabulary(int64_t vocab_size) const {
+  for (const LogitBias& bias : biases_) {
+    if (bias.token < vocab_size) continue;
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("--logit-bias names the token {}; the model's vocabulary ends at {}",
+                            bias.token, vocab_size - 1));
   }
-  for (const std::string& stop : stops_) {
-    if (stop.empty()) return Fail(ErrorCode::kInvalid, "--stop takes a text, not an empty one");
-  }
+  return {};
+}
+
+Result<> SamplingOptions::AddStop(const std::string& text) {
+  if (text.empty()) return Fail(ErrorCode::kInvalid, "takes a text, not an empty one");
+  if (!IsValidUtf8(text))
+    return Fail(ErrorCode::kInvalid, "takes text in UTF-8, which this is not");
+  stops_.push_back(text);
   return {};
 }
 
@@ -103,15 +118,13 @@ Result<> SamplingOptions::AddBias(const std::string& text) {
   }
   if (!id.has_value() || !bias.has_value()) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("--logit-bias takes a token id, '=' and a number from {} to {}, not "
-                            "'{}'",
+                fmt::format("takes a token id, '=' and a number from {} to {}, not '{}'",
                             -SamplingParams::kMaxBias, SamplingParams::kMaxBias, text));
   }
   const TokenId token = static_cast<TokenId>(*id);
-  for (LogitBias& given : biases_) {
+  for (const LogitBias& given : biases_) {
     if (given.token != token) continue;
-    given.bias = *bias;
-    return {};
+    return Fail(ErrorCode::kInvalid, fmt::format("names the token {} twice", token));
   }
   biases_.push_back({.token = token, .bias = *bias});
   return {};

@@ -25,12 +25,15 @@ struct SamplingDefaults {
 class SamplingOptions {
  public:
   void Declare(OptionSet& options);
-  // Errors: invalid (--logit-bias that is no ID=VALUE, an empty --stop).
+  // Errors: invalid (too many or too long texts for --stop).
   Result<> Check();
+  // Whether the tokens that are named are in the vocabulary. Errors: invalid.
+  Result<> CheckVocabulary(int64_t vocab_size) const;
   // Fills what the options say into a request. Requires: Check succeeded.
   void Apply(GenerationRequest& request) const;
 
  private:
+  Result<> AddStop(const std::string& text);
   Result<> AddBias(const std::string& text);
 
   std::optional<double> temperature_;
@@ -41,7 +44,6 @@ class SamplingOptions {
   std::optional<int64_t> repeat_last_n_;
   std::optional<double> frequency_penalty_;
   std::optional<double> presence_penalty_;
-  std::vector<std::string> bias_texts_;
   std::vector<LogitBias> biases_;
   std::optional<int64_t> seed_;
   std::optional<int64_t> max_tokens_;

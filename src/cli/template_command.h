@@ -1,4 +1,4 @@
-// What `baton template` does once its arguments are read: files in, the rendered prompt out.
+// What `baton template` does once its files are read: texts in, the rendered prompt out.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,27 @@
 
 #include "base/result.h"
 #include "text/template_engine.h"
+#include "text/template_value.h"
 
 namespace baton {
 
+// A text and what to call it in messages: "'tools.json'", "standard input".
+struct NamedText {
+  std::string name;
+  std::string text;
+};
+
+using TemplateVariable = std::pair<std::string, templates::Value>;
+
+// Reads NAME=JSON. Errors: invalid (not of this form, or a name that the command itself sets).
+Result<TemplateVariable> ParseTemplateVariable(const std::string& text);
+
 struct TemplateCommandOptions {
-  // The template: the text of a model file's template, or the path of a file with one.
-  std::optional<std::string> template_text;
-  std::optional<std::string> template_file;
+  std::string template_text;
   // JSON: a list of messages, or an object with messages and, optionally, tools, documents and
   // extra (an object of further variables).
-  std::string messages_file;
-  std::optional<std::string> tools_file;  // JSON: a list of tools; overrides that of the messages
+  NamedText messages;
+  std::optional<NamedText> tools;  // JSON: a list of tools; overrides that of the messages
   bool add_generation_prompt = true;
   bool continue_final_message = false;
   // Whether contents and tool call arguments are adapted to the template, as for requests; else
@@ -26,14 +36,12 @@ struct TemplateCommandOptions {
   bool adapt_shapes = false;
   std::string bos_token;
   std::string eos_token;
-  std::optional<std::string> now;      // as ParseCivilTime reads it; nothing: `clock`
-  CivilTime clock;                     // the present time, read by the caller
-  std::vector<std::string> variables;  // NAME=JSON
+  CivilTime now;
+  std::vector<TemplateVariable> variables;
 };
 
 // The prompt.
-// Errors: kNotFound and kInternal for files, kInvalid for their contents and for options that
-// exclude each other; those of ChatTemplate.
+// Errors: kInvalid for texts that are not what they should be; those of ChatTemplate.
 Result<std::string> RenderTemplateCommand(const TemplateCommandOptions& options);
 
 }  // namespace baton

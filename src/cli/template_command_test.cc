@@ -1,91 +1,82 @@
 #include "cli/template_command.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+#include <utility>
 
 namespace baton {
 namespace {
 
-class TemplateCommandTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("baton_") + test->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& text) {
-    const std::string path = (folder_ / name).string();
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
-  std::filesystem::path folder_;
-};
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr const char* kTemplate =
     "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}\n"
     "{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}{{ mood }}"
     "{% if add_generation_prompt %}[{{ strftime_now('%d %B %Y') }}]{% endif %}";
 
-TEST_F(TemplateCommandTest, RendersAListOfMessagesWithAllOptions) {
+NamedText Json(std::string text) {
+  return {.name = "'m.json'", .text = std::move(text)};
+}
+
+TEST(TemplateCommand, RendersAListOfMessagesWithAllOptions) {
   TemplateCommandOptions options;
-  options.template_file = Write("t.jinja", kTemplate);
-  options.messages_file = Write("m.json", R"([{"role":"user","content":"hé"}])");
-  options.tools_file = Write("tools.json", R"([{"name":"f"}])");
+  options.template_text = kTemplate;
+  options.messages = Json(R"([{"role":"user","content":"hé"}])");
+  options.tools = Json(R"([{"name":"f"}])");
   options.bos_token = "<s>";
   options.eos_token = "</s>";
-  options.now = "2024-07-26";
-  options.variables = {R"(mood="calm")"};
+  options.now = {.year = 2024, .month = 7, .day = 26};
+  options.variables = {ParseTemplateVariable(R"(mood="calm")").value()};
   const Result<std::string> text = RenderTemplateCommand(options);
   ASSERT_TRUE(text.has_value()) << text.error().message;
   EXPECT_EQ(*text, "<s>user: hé</s>\n[{\"name\": \"f\"}]calm[26 July 2024]");
   options.add_generation_prompt = false;
-  options.tools_file.reset();
+  options.tools.reset();
   options.variables.clear();
   EXPECT_EQ(RenderTemplateCommand(options), "<s>user: hé</s>\n");
 }
 
-TEST_F(TemplateCommandTest, ReadsAWholeConversationFromOneObject) {
+TEST(TemplateCommand, ReadsAWholeConversationFromOneObject) {
   TemplateCommandOptions options;
   options.template_text = kTemplate;
-  options.messages_file =
-      Write("m.json", R"({"messages":[{"role":"user","content":"a"}],"tools":[1],)"
-                      R"("extra":{"mood":"glad"}})");
+  options.messages = Json(R"({"messages":[{"role":"user","content":"a"}],"tools":[1],)"
+                          R"("extra":{"mood":"glad"}})");
   options.add_generation_prompt = false;
   EXPECT_EQ(RenderTemplateCommand(options), "user: a\n[1]glad");
 }
 
-TEST_F(TemplateCommandTest, SaysWhatIsWrong) {
+TEST(TemplateCommand, NamesTheTextThatIsWrong) {
+  const auto error_of = [](const std::string& messages) {
+    TemplateCommandOptions options;
+    options.template_text = "{{ messages }}";
+    options.messages = Json(messages);
+    return RenderTemplateCommand(options).error().message;
+  };
+  EXPECT_EQ(error_of("[{]"), "'m.json': not valid JSON: it goes wrong at line 1, column 3");
+  EXPECT_THAT(error_of("{}"), StartsWith("'m.json' must hold a list of messages"));
+  EXPECT_THAT(error_of(R"({"messages": [], "extra": {"tools": []}})"),
+              StartsWith("'m.json': \"extra\" cannot set 'tools'"));
+  EXPECT_THAT(error_of(R"({"messages": [], "extra": 1})"),
+              StartsWith("'m.json': \"extra\" must be an object"));
+}
+
+TEST(TemplateCommand, SaysWhereATemplateIsWrong) {
   TemplateCommandOptions options;
-  options.messages_file = Write("m.json", "[]");
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.template_file = (folder_ / "absent.jinja").string();
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kNotFound);
-  options.template_file = folder_.string();
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.template_file = Write("t.jinja", "{{ x");
-  EXPECT_NE(RenderTemplateCommand(options).error().message.find("line 1, column 1"),
-            std::string::npos);
-  options.template_file = Write("t.jinja", "{{ messages }}");
-  options.variables = {"novalue"};
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.variables = {"x=unquoted"};
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.variables.clear();
-  options.now = "yesterday";
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.now = "2023-02-29";
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.now.reset();
-  options.messages_file = Write("m.json", "[{]");
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
-  options.messages_file = Write("m.json", "{}");
-  EXPECT_EQ(RenderTemplateCommand(options).error().code, ErrorCode::kInvalid);
+  options.messages = Json("[]");
+  options.template_text = "{{ x";
+  EXPECT_THAT(RenderTemplateCommand(options).error().message, HasSubstr("line 1, column 1"));
+}
+
+TEST(ParseTemplateVariable, RefusesWhatIsNoneAndWhatWouldHaveNoEffect) {
+  for (const char* text :
+       {"novalue", "=1", "x=unquoted", "x=", "x={", "messages=1", "tools=[]", "documents=[]",
+        "bos_token=\"\"", "eos_token=\"\"", "add_generation_prompt=true"}) {
+    EXPECT_FALSE(ParseTemplateVariable(text).has_value()) << text;
+  }
+  EXPECT_EQ(ParseTemplateVariable("a=1=2").error().message.substr(0, 19), "takes JSON for 'a':");
 }
 
 }  // namespace

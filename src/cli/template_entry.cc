@@ -11,8 +11,12 @@ namespace {
 
 constexpr std::string_view kTemplateKey = "tokenizer.chat_template";
 
-std::string PathOf(const std::string& path) {
-  return path == "-" ? "/dev/stdin" : path;
+// A file or standard input, with a name for messages.
+Result<NamedText> ReadNamed(const std::string& path, Input& standard_input) {
+  Result<std::string> text = ReadTextOrInput(path, standard_input);
+  if (!text) return Forward(text);
+  return NamedText{.name = path == "-" ? std::string("standard input") : "'" + path + "'",
+                   .text = *std::move(text)};
 }
 
 class TemplateCommand final : public Command {
@@ -34,17 +38,22 @@ class TemplateCommand final : public Command {
 
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
-    options.Text({.names = "--template",
+    options.File({.names = "--template",
                   .value = "FILE",
-                  .help = "Render this template instead of a model's"},
+                  .help = "Render this template instead of a model's",
+                  .dash_is_input = true},
                  &template_file_);
     options.Group("What to render");
-    options.Text({.names = "--messages",
+    options.File({.names = "--messages",
                   .value = "FILE",
                   .help = "JSON: a list of messages, or an object with messages and, if need be, "
-                          "tools, documents and extra variables; - is standard input"},
+                          "tools, documents and extra variables; - is standard input",
+                  .dash_is_input = true},
                  &messages_file_);
-    options.Text({.names = "--tools", .value = "FILE", .help = "JSON: a list of tools"},
+    options.File({.names = "--tools",
+                  .value = "FILE",
+                  .help = "JSON: a list of tools",
+                  .dash_is_input = true},
                  &tools_file_);
     options.Flag({.names = "--no-generation-prompt",
                   .value = "",
@@ -61,14 +70,14 @@ class TemplateCommand final : public Command {
                  &adapt_);
     options.Text({.names = "--bos", .value = "TEXT", .help = "bos_token"}, &bos_);
     options.Text({.names = "--eos", .value = "TEXT", .help = "eos_token"}, &eos_);
-    options.Text({.names = "--now",
-                  .value = "TIME",
-                  .help = "Time for templates that print it: 2024-07-26 or 2024-07-26T14:03:09 "
-                          "(default: now)"},
-                 &now_);
-    options.Texts(
+    options.Parsed({.names = "--now",
+                    .value = "TIME",
+                    .help = "Time for templates that print it: 2024-07-26 or 2024-07-26T14:03:09 "
+                            "(default: now)"},
+                   [this](const std::string& given) { return TakeNow(given); });
+    options.ParsedEach(
         {.names = "--var", .value = "NAME=JSON", .help = "Another variable; may be repeated"},
-        &variables_);
+        [this](const std::string& given) { return TakeVariable(given); });
   }
 
   Result<> Check() override {
@@ -78,6 +87,11 @@ class TemplateCommand final : public Command {
     if (template_file_.has_value() && model_.given()) {
       return Fail(ErrorCode::kInvalid, "a MODEL and --template exclude each other");
     }
+    if (continue_final_message_ && no_generation_prompt_) {
+      return Fail(ErrorCode::kInvalid,
+                  "--continue opens no new turn, so --no-generation-prompt has nothing to do; "
+                  "leave it out");
+    }
     if (template_file_.has_value()) return {};
     if (!model_.given()) {
       return Fail(ErrorCode::kInvalid, "name a model file, MODEL, or a template, --template FILE");
@@ -86,29 +100,61 @@ class TemplateCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
+    Result<NamedText> messages = ReadNamed(*messages_file_, console.in);
+    if (!messages) return Forward(messages);
     TemplateCommandOptions options = {
-        .template_text = std::nullopt,
-        .template_file = template_file_,
-        .messages_file = PathOf(*messages_file_),
-        .tools_file = tools_file_,
+        .template_text = {},
+        .messages = *std::move(messages),
+        .tools = std::nullopt,
         .add_generation_prompt = !no_generation_prompt_ && !continue_final_message_,
         .continue_final_message = continue_final_message_,
         .adapt_shapes = adapt_,
         .bos_token = bos_.value_or(""),
         .eos_token = eos_.value_or(""),
-        .now = now_,
-        .clock = LocalTimeNow(),
+        .now = now_.value_or(LocalTimeNow()),
         .variables = variables_};
-    if (!template_file_.has_value()) {
-      const Result<> read = ReadModel(options);
-      if (!read) return read;
+    if (tools_file_.has_value()) {
+      Result<NamedText> tools = ReadNamed(*tools_file_, console.in);
+      if (!tools) return Forward(tools);
+      options.tools = *std::move(tools);
     }
+    const Result<> read =
+        template_file_.has_value() ? ReadTemplate(console.in, options) : ReadModel(options);
+    if (!read) return read;
     const Result<std::string> prompt = RenderTemplateCommand(options);
     if (!prompt) return Forward(prompt);
     return console.out.Write(*prompt);
   }
 
  private:
+  Result<> TakeNow(const std::string& given) {
+    const Result<CivilTime> time = ParseCivilTime(given);
+    if (!time) {
+      return Fail(ErrorCode::kInvalid,
+                  "takes a time like 2024-07-26 or 2024-07-26T14:03:09, not '" + given + "'");
+    }
+    now_ = *time;
+    return {};
+  }
+
+  Result<> TakeVariable(const std::string& given) {
+    Result<TemplateVariable> variable = ParseTemplateVariable(given);
+    if (!variable) return Forward(variable);
+    for (const TemplateVariable& other : variables_) {
+      if (other.first != variable->first) continue;
+      return Fail(ErrorCode::kInvalid, "sets '" + other.first + "' twice");
+    }
+    variables_.push_back(*std::move(variable));
+    return {};
+  }
+
+  Result<> ReadTemplate(Input& standard_input, TemplateCommandOptions& options) const {
+    Result<NamedText> named = ReadNamed(*template_file_, standard_input);
+    if (!named) return Forward(named);
+    options.template_text = std::move(named->text);
+    return {};
+  }
+
   // Takes template and special tokens from the model file.
   Result<> ReadModel(TemplateCommandOptions& options) const {
     const Result<GgufFile> file = GgufFile::Open(model_.path());
@@ -140,8 +186,8 @@ class TemplateCommand final : public Command {
   bool adapt_ = false;
   std::optional<std::string> bos_;
   std::optional<std::string> eos_;
-  std::optional<std::string> now_;
-  std::vector<std::string> variables_;
+  std::optional<CivilTime> now_;
+  std::vector<TemplateVariable> variables_;
 };
 
 }  // namespace

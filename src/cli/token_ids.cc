@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
+#include <optional>
 
 #include "cli/option_set.h"
 #include "cli/printable.h"
@@ -15,60 +15,92 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\n";
 constexpr int64_t kMaxId = std::numeric_limits<TokenId>::max();
 
-// The next number of [begin, end) and what follows it.
-struct NumberAt {
-  int64_t number = -1;
-  size_t end = 0;
-};
-
-NumberAt ReadNumber(std::string_view text, size_t begin) {
-  size_t end = begin;
-  while (end < text.size() && text[end] != ',' && kBlanks.find(text[end]) == kBlanks.npos) ++end;
-  const std::optional<int64_t> number =
-      ParseInteger(text.substr(begin, end - begin), {.min = 0, .max = kMaxId});
-  return {.number = number.value_or(-1), .end = end};
-}
-
 std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(kBlanks);
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
+// Digits only, and no zero in front of others.
+std::optional<TokenId> ParseTokenId(std::string_view text) {
+  const bool has_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  if (!has_digit || (text[0] == '0' && text.size() > 1)) return std::nullopt;
+  const std::optional<int64_t> number = ParseInteger(text, {.min = 0, .max = kMaxId});
+  if (!number.has_value()) return std::nullopt;
+  return static_cast<TokenId>(*number);
+}
+
+tl::unexpected<Error> NoId(std::string_view text, size_t place) {
+  return Fail(
+      ErrorCode::kInvalid,
+      fmt::format("'{}' (number {} of the list) is no token id; ids are whole numbers from 0",
+                  Printable(text, 40), place));
+}
+
+// "1, 2": one comma between two numbers, blanks anywhere around them.
+Result<std::vector<TokenId>> ParseBetweenCommas(std::string_view list) {
+  std::vector<TokenId> ids;
+  size_t begin = 0;
+  while (begin <= list.size()) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string_view part = Trim(list.substr(begin, end - begin));
+    const std::optional<TokenId> id = ParseTokenId(part);
+    if (!id.has_value()) return NoId(part, ids.size() + 1);
+    ids.push_back(*id);
+    begin = end + 1;
+  }
+  return ids;
+}
+
+Result<std::vector<TokenId>> ParseBetweenBlanks(std::string_view list) {
+  std::vector<TokenId> ids;
+  size_t begin = 0;
+  while (begin < list.size()) {
+    const size_t end = std::min(list.find_first_of(kBlanks, begin), list.size());
+    const std::string_view part = list.substr(begin, end - begin);
+    const std::optional<TokenId> id = ParseTokenId(part);
+    if (!id.has_value()) return NoId(part, ids.size() + 1);
+    ids.push_back(*id);
+    begin = std::min(list.find_first_not_of(kBlanks, end), list.size());
+  }
+  return ids;
+}
+
+Result<std::vector<TokenId>> ParseList(std::string_view list) {
+  if (!list.starts_with('[')) return ParseBetweenBlanks(list);
+  if (list.size() < 2 || !list.ends_with(']')) {
+    return Fail(ErrorCode::kInvalid,
+                "the list of ids has no ']' at its end; ids are whole numbers from 0");
+  }
+  const std::string_view inside = Trim(list.substr(1, list.size() - 2));
+  if (inside.empty()) return std::vector<TokenId>();
+  return ParseBetweenCommas(inside);
+}
+
 }  // namespace
 
 Result<std::vector<TokenId>> ParseTokenIds(std::string_view text, std::string_view name) {
-  std::string_view list = Trim(text);
-  if (list.starts_with('[')) {
-    if (!list.ends_with(']')) {
-      return Fail(ErrorCode::kInvalid, fmt::format("{}: the list of ids has no ']'", name));
-    }
-    list = list.substr(1, list.size() - 2);
+  Result<std::vector<TokenId>> ids = ParseList(Trim(text));
+  if (ids) return ids;
+  return Fail(ids.error().code, fmt::format("{}: {}, between blanks or in a JSON list like [1, 2]",
+                                            name, ids.error().message));
+}
+
+Result<std::vector<TokenId>> ParseTokenIdOption(std::string_view text) {
+  Result<std::vector<TokenId>> ids = ParseBetweenCommas(text);
+  if (ids) return ids;
+  return Fail(ids.error().code, ids.error().message + ", with commas between them");
+}
+
+Result<> CheckTokenIds(const std::vector<TokenId>& ids, int64_t vocab_size, std::string_view name) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab_size) continue;
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("{}: {} (number {} of the list) is no token of this model; its ids go "
+                            "from 0 to {}",
+                            name, ids[i], i + 1, vocab_size - 1));
   }
-  std::vector<TokenId> ids;
-  bool comma_allowed = false;
-  size_t position = 0;
-  while (true) {
-    position = std::min(list.find_first_not_of(kBlanks, position), list.size());
-    if (position == list.size()) break;
-    if (list[position] == ',' && comma_allowed) {
-      comma_allowed = false;
-      ++position;
-      continue;
-    }
-    const NumberAt read = ReadNumber(list, position);
-    if (read.number < 0) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("{}: '{}' (number {} of the list) is no token id; ids are whole "
-                              "numbers from 0",
-                              name, Printable(list.substr(position, read.end - position), 40),
-                              ids.size() + 1));
-    }
-    ids.push_back(static_cast<TokenId>(read.number));
-    position = read.end;
-    comma_allowed = true;
-  }
-  return ids;
+  return {};
 }
 
 Result<std::vector<int64_t>> ParsePositions(std::string_view text,

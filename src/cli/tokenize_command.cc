@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "cli/model_argument.h"
+#include "cli/number_text.h"
 #include "cli/open_model.h"
 
 namespace baton {
@@ -27,17 +30,43 @@ std::string IdsJson(const std::vector<TokenId>& ids, const Tokenizer& tokenizer)
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+int64_t Count(std::string_view text, std::string_view word) {
+  int64_t count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + word.size())) {
+    ++count;
+  }
+  return count;
+}
+
+// Parts of the text that the ids do not spell: what has no piece becomes the unknown token, or
+// U+FFFD.
+int64_t CountLost(std::string_view text, const Tokenizer& tokenizer) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  const Result<std::vector<TokenId>> ids =
+      tokenizer.Encode(text, {.add_special = false, .parse_special = false});
+  if (!ids) return 0;
+  // Ordinary text makes no control token, so what stands for no text is the unknown one.
+  const auto unknown =
+      std::count_if(ids->begin(), ids->end(), [&](TokenId id) { return tokenizer.IsControl(id); });
+  const Result<std::string> spelled = tokenizer.Decode(*ids, {.skip_special = true});
+  if (!spelled) return unknown;
+  return unknown + std::max<int64_t>(0, Count(*spelled, kReplacement) - Count(text, kReplacement));
+}
+
 class TokenizeCommand final : public Command {
  public:
   CommandText Text() const override {
     return {.name = "tokenize",
             .summary = "text to token ids",
             .usages = {"MODEL [--json] [--no-special] [--no-bos] < TEXT"},
-            .description = {"Reads text from standard input and prints the ids of its tokens, "
-                            "separated by blanks. The names of special tokens in the text mean "
-                            "the tokens, and the tokens that the model wants at the start and the "
-                            "end are added. A file that holds only a vocabulary will do. Bytes "
-                            "that are not UTF-8 are encoded one by one."},
+            .description =
+                {"Reads text from standard input and prints the ids of its tokens, "
+                 "separated by blanks. The names of special tokens in the text mean "
+                 "the tokens, and the tokens that the model wants at the start and the "
+                 "end are added. A file that holds only a vocabulary will do. Bytes "
+                 "that are not UTF-8 are encoded one by one. Some vocabularies have no piece for "
+                 "some characters or bytes; those are lost, and a note on standard "
+                 "error counts them."},
             .examples = {"printf 'Hello, world' | baton tokenize model.gguf"}};
   }
 
@@ -69,6 +98,14 @@ class TokenizeCommand final : public Command {
     const Result<std::vector<TokenId>> ids =
         tokenizer->Encode(*text, {.add_special = !no_bos_, .parse_special = !no_special_});
     if (!ids) return Forward(ids);
+    const int64_t num_lost = CountLost(*text, *tokenizer);
+    if (num_lost > 0) {
+      // A note that cannot be written stops nothing.
+      (void)console.err.Write(fmt::format(
+          "baton: note: this vocabulary has no token for {} of the text's characters or bytes; {} "
+          "cannot be had back from the ids\n",
+          CountText(num_lost), num_lost == 1 ? "it" : "they"));
+    }
     return console.out.Write(json_ ? IdsJson(*ids, *tokenizer) : IdsText(*ids));
   }
 

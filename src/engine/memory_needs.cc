@@ -21,8 +21,29 @@ uint64_t PackedBytes(const GgufTensor& tensor, const WeightUse& use) {
   return num_panels * static_cast<uint64_t>(PanelBytes(*type, use.num_columns));
 }
 
-std::string Megabytes(uint64_t bytes) {
-  return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
+// In the units of the rest of the program: "94.7 MiB".
+std::string Amount(uint64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1024.0 * 1024.0);
+  return mebibytes < 1023.95 ? fmt::format("{:.1f} MiB", mebibytes)
+                             : fmt::format("{:.1f} GiB", mebibytes / 1024.0);
+}
+
+// What to do about needs that do not fit. The context has the cache, the chunk the workspace.
+std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes) {
+  const uint64_t fixed = needs.weight_bytes + needs.workspace_bytes;
+  const uint64_t blocks = fixed < available_bytes && needs.kv_block_bytes > 0
+                              ? (available_bytes - fixed) / needs.kv_block_bytes
+                              : 0;
+  const bool chunk_helps = needs.weight_bytes + needs.kv_bytes < available_bytes;
+  if (blocks > 0) {
+    return fmt::format("--ctx {} would fit{}", blocks * kBlockTokens,
+                       chunk_helps ? ", or take a smaller --chunk, for less workspace" : "");
+  }
+  if (chunk_helps) return "take a smaller --chunk, for less workspace";
+  if (needs.weight_bytes + needs.kv_block_bytes < available_bytes) {
+    return "take a smaller --chunk and a smaller --ctx";
+  }
+  return "take a smaller model";
 }
 
 }  // namespace
@@ -55,18 +76,12 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
 
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
   if (needs.total() <= available_bytes) return {};
-  const uint64_t fixed = needs.weight_bytes + needs.workspace_bytes;
-  std::string advice = "; take a smaller model";
-  if (fixed < available_bytes && needs.kv_block_bytes > 0) {
-    const uint64_t blocks = (available_bytes - fixed) / needs.kv_block_bytes;
-    if (blocks > 0) advice = fmt::format("; --ctx {} would fit", blocks * kBlockTokens);
-  }
   return Fail(ErrorCode::kExhausted,
               fmt::format("not enough memory: weights {}, KV cache {} for a context of {} tokens, "
-                          "workspace {}, together {}; available {}{}",
-                          Megabytes(needs.weight_bytes), Megabytes(needs.kv_bytes), context_tokens,
-                          Megabytes(needs.workspace_bytes), Megabytes(needs.total()),
-                          Megabytes(available_bytes), advice));
+                          "workspace {}, together {}; available {}; {}",
+                          Amount(needs.weight_bytes), Amount(needs.kv_bytes), context_tokens,
+                          Amount(needs.workspace_bytes), Amount(needs.total()),
+                          Amount(available_bytes), Advice(needs, available_bytes)));
 }
 
 }  // namespace baton

@@ -34,7 +34,8 @@ MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens);
 Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
                                    const MemoryQuestion& question);
 
-// Whether the needs fit. Errors: exhausted, with all numbers and the largest context that fits.
+// Whether the needs fit. Errors: exhausted, with all numbers and what to do: the
+// largest context that fits, a smaller chunk, or a smaller model.
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens);
 
 }  // namespace baton

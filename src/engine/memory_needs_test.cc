@@ -77,37 +77,51 @@ TEST(MemoryNeeds, TheWorkspaceIsThatOfTheStepAndTheSampler) {
   EXPECT_GT(EstimateMemory(opened.file, opened.spec, more)->workspace_bytes, needs.workspace_bytes);
 }
 
-// A gigabyte of weights, 4 MB a block, 100 MB of workspace.
-constexpr MemoryNeeds kNeeds = {.weight_bytes = 1000000000,
-                                .kv_bytes = 400000000,
-                                .kv_block_bytes = 4000000,
-                                .workspace_bytes = 100000000};
+// 1000 MiB of weights, 4 MiB a block, 100 MiB of workspace.
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr MemoryNeeds kNeeds = {.weight_bytes = 1000 * kMiB,
+                                .kv_bytes = 400 * kMiB,
+                                .kv_block_bytes = 4 * kMiB,
+                                .workspace_bytes = 100 * kMiB};
 constexpr int64_t kContext = 6400;
 
+std::string RefusalOf(const MemoryNeeds& needs, uint64_t available_bytes) {
+  const Result<> checked = CheckMemory(needs, available_bytes, kContext);
+  EXPECT_FALSE(checked.has_value());
+  return checked ? std::string() : checked.error().message;
+}
+
 TEST(CheckMemory, FitsToTheByte) {
-  EXPECT_TRUE(CheckMemory(kNeeds, 1500000000, kContext).has_value());
-  EXPECT_FALSE(CheckMemory(kNeeds, 1499999999, kContext).has_value());
+  EXPECT_TRUE(CheckMemory(kNeeds, 1500 * kMiB, kContext).has_value());
+  EXPECT_FALSE(CheckMemory(kNeeds, 1500 * kMiB - 1, kContext).has_value());
 }
 
 TEST(CheckMemory, NamesAllNumbersAndAContextThatFits) {
-  const Result<> checked = CheckMemory(kNeeds, 1210000000, kContext);
-  ASSERT_FALSE(checked.has_value());
-  EXPECT_EQ(checked.error().code, ErrorCode::kExhausted);
-  // 110 MB are left for the cache: 27 blocks of 64 tokens.
-  EXPECT_THAT(checked.error().message,
-              AllOf(HasSubstr("1000 MB"), HasSubstr("400 MB"), HasSubstr("6400 tokens"),
-                    HasSubstr("100 MB"), HasSubstr("1500 MB"), HasSubstr("1210 MB"),
-                    HasSubstr("--ctx 1728 would fit")));
+  EXPECT_EQ(CheckMemory(kNeeds, 0, kContext).error().code, ErrorCode::kExhausted);
+  // 110 MiB are left for the cache: 27 blocks of 64 tokens.
+  EXPECT_THAT(RefusalOf(kNeeds, 1210 * kMiB),
+              AllOf(HasSubstr("1000.0 MiB"), HasSubstr("400.0 MiB"), HasSubstr("6400 tokens"),
+                    HasSubstr("100.0 MiB"), HasSubstr("1.5 GiB"), HasSubstr("1.2 GiB"),
+                    HasSubstr("--ctx 1728 would fit"), Not(HasSubstr("--chunk"))));
+  EXPECT_THAT(RefusalOf(kNeeds, 1104 * kMiB), HasSubstr("--ctx 64 would fit"));
 }
 
-TEST(CheckMemory, AdvisesASmallerModelWhereNoContextFits) {
-  for (const uint64_t available : {uint64_t{0}, uint64_t{500000000}, uint64_t{1103999999}}) {
-    const Result<> checked = CheckMemory(kNeeds, available, kContext);
-    ASSERT_FALSE(checked.has_value());
-    EXPECT_THAT(checked.error().message,
-                AllOf(HasSubstr("take a smaller model"), Not(HasSubstr("--ctx"))));
+TEST(CheckMemory, NamesTheChunkWhereTheWorkspaceIsTheProblem) {
+  EXPECT_THAT(RefusalOf(kNeeds, 1450 * kMiB),
+              AllOf(HasSubstr("--ctx 5568 would fit"), HasSubstr("a smaller --chunk")));
+  MemoryNeeds needs = kNeeds;
+  needs.workspace_bytes = 600 * kMiB;
+  EXPECT_THAT(RefusalOf(needs, 1450 * kMiB),
+              AllOf(HasSubstr("a smaller --chunk"), Not(HasSubstr("--ctx"))));
+  EXPECT_THAT(RefusalOf(needs, 1300 * kMiB), HasSubstr("a smaller --chunk and a smaller --ctx"));
+}
+
+TEST(CheckMemory, AdvisesASmallerModelWhereTheWeightsAreTooMuch) {
+  for (const uint64_t available : {uint64_t{0}, 500 * kMiB, 1004 * kMiB}) {
+    EXPECT_THAT(RefusalOf(kNeeds, available),
+                AllOf(HasSubstr("take a smaller model"), Not(HasSubstr("--ctx")),
+                      Not(HasSubstr("--chunk"))));
   }
-  EXPECT_THAT(CheckMemory(kNeeds, 1104000000, kContext).error().message, HasSubstr("--ctx 64 "));
 }
 
 }  // namespace

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Model files that cannot be: one line, exit code 1, no trace, no wait."""
 import os
+import pathlib
 import random
+import re
 import signal
 import struct
 import subprocess
 
 from baton_case import BATON, GEMMA, SMOL, BatonCase, cached, main
-from gguf_file import ARRAY, F32, FLOAT32, INT32, Q4_1, STRING, UINT32, GgufFile, tiny_llama
-from process_state import drop_root_rights, has_signal, wait_until, wait_until_stuck
+from gguf_file import (ARRAY, F32, FLOAT32, INT32, Q4_1, STRING, UINT32, GgufFile, repeat_layers,
+                       tiny_llama)
+from process_state import drop_root_rights, is_mapped, wait_until
 
 
 class BadFiles(BatonCase):
@@ -195,15 +198,26 @@ class UnrunnableModels(BatonCase):
             self.assertNotIn(byte, done.stderr)
         self.assertLess(len(done.stderr), 1100)
 
-    def test_a_bus_error_is_told(self):
-        # As when somebody shortens a file that is mapped into memory.
-        process = subprocess.Popen([BATON, "chat", self.file("bus.gguf", tiny_llama().bytes())],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE)
-        wait_until(lambda: has_signal(process.pid, "SigCgt", signal.SIGBUS), "SIGBUS is handled")
-        wait_until_stuck(process.pid)
-        process.send_signal(signal.SIGBUS)
-        output, error = process.communicate(timeout=60)
+    def test_a_model_that_is_shortened_while_it_is_loaded(self):
+        # So many layers that the process can be stopped when the file is mapped and most of it is
+        # unread.
+        path = self.file("shrinking.gguf", repeat_layers(tiny_llama(), 400).bytes())
+        for _ in range(20):  # until the process is caught in the act
+            process = subprocess.Popen([BATON, "run", path, "-p", "x", "-n", "1", "-t", "1"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            wait_until(lambda: process.poll() is not None or is_mapped(process.pid, path),
+                       "the file is mapped")
+            process.send_signal(signal.SIGSTOP)
+            caught = process.poll() is None and is_mapped(process.pid, path)
+            content = pathlib.Path(path).read_bytes()
+            if caught:
+                os.truncate(path, 4096)
+            process.send_signal(signal.SIGCONT)
+            output, error = process.communicate(timeout=60)
+            pathlib.Path(path).write_bytes(content)
+            if caught:
+                break
+        self.assertTrue(caught)
         self.assertEqual((process.returncode, output), (1, b""))
         self.assertRegex(error, rb"^baton: a file was shortened [^\n]*\n$")
 
@@ -216,6 +230,35 @@ class UnrunnableModels(BatonCase):
         file.set("llama.rope.scaling.type", STRING, "linear")
         file.set("llama.rope.scaling.factor", FLOAT32, 0.0)
         self.lacks(file, "rope.scaling.factor")
+
+    # What loading checks besides the weights.
+    def test_templates_and_rope_values_are_checked_like_everything_else(self):
+        self.lacks(tiny_llama(template="{% for x in %}"), "tokenizer.chat_template", "line 1")
+        self.lacks(tiny_llama(template="{% endfor %}"), "tokenizer.chat_template", "line 1")
+        file = tiny_llama()
+        file.set("tokenizer.chat_template", UINT32, 1)
+        self.lacks(file, "tokenizer.chat_template")
+        for factor in (0.0, -1.0, float("nan"), 1e-30):
+            file = tiny_llama()
+            file.tensor("rope_freqs.weight", [8], struct.pack("<8f", *[factor] * 8))
+            with self.subTest(factor=factor):
+                self.lacks(file, "rope")
+        file = tiny_llama()
+        file.set("llama.rope.freq_base", FLOAT32, 1e-6)
+        self.lacks(file, "rope")
+
+    def test_memory_is_checked_like_everything_else(self):
+        path = self.file("large.gguf", repeat_layers(tiny_llama(context=2 ** 24), 64).bytes())
+        text = self.ok("inspect", path)
+        self.assertIn("not enough memory: weights", text)
+        line = self.fails("run", path, "-p", "x")
+        self.assertIn("not enough memory: weights", line)
+        for words in (text, line):
+            self.assertRegex(words, r"--ctx \d+ would fit")
+            self.assertNotIn(" MB", words)
+        smaller = re.search(r"--ctx (\d+) would fit", text).group(1)
+        self.assertIn("runs             yes",
+                      self.ok("inspect", path, "--ctx", str(int(smaller) // 2)))
 
     def test_unsupported_tensor_type_is_named(self):
         file = tiny_llama()

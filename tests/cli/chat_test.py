@@ -11,8 +11,8 @@ from baton_case import BATON, SMOL, BatonCase, cached, main
 from gguf_file import tiny_llama
 from process_state import drop_root_rights, has_signal, wait_until
 
-TURN = re.compile(r"\[prompt (\d+) tokens, (\d+) cached; first token [\d.]+ s, prefill [\d.]+ "
-                  r"tokens/s; (\d+) tokens, [\d.]+ tokens/s; ([^\]]+)\]")
+TURN = re.compile(r"\[prompt ([\d,]+) tokens, ([\d,]+) cached; first token [\d.]+ s, prefill "
+                  r"[\d.]+ tokens/s; ([\d,]+) tokens?(?:, [\d.]+ tokens/s)?; ([^\]]+)\]")
 
 
 class Chat(BatonCase):
@@ -23,15 +23,20 @@ class Chat(BatonCase):
         with open(cls.model, "wb") as file:
             file.write(tiny_llama(context=2000).bytes())
 
-    def chat(self, typed, *arguments, model=None, **more):
-        done = self.baton("chat", model or self.model, "--temp", "0", *arguments, stdin=typed,
-                          **more)
-        self.assertEqual(done.returncode, 0, done.stderr.decode())
-        return done.stdout.decode(), done.stderr.decode()
+    def chat(self, typed, *arguments, model=None, failures=0, **more):
+        greedy = [] if "--temp" in arguments else ["--temp", "0"]
+        done = self.baton("chat", model or self.model, *greedy, *arguments, stdin=typed, **more)
+        errors = done.stderr.decode()
+        self.assertEqual(done.returncode, 1 if failures else 0, errors)
+        if failures:
+            last = f"baton chat: {failures} of the messages and commands failed, as told above\n"
+            self.assertTrue(errors.endswith(last), errors)
+            errors = errors.removesuffix(last)
+        return done.stdout.decode(), errors
 
     def turns(self, errors):
         """(prompt tokens, cached, generated) of each turn."""
-        return [tuple(int(n) for n in found[:3]) for found in TURN.findall(errors)]
+        return [tuple(int(n.replace(",", "")) for n in found[:3]) for found in TURN.findall(errors)]
 
     def saved(self, name):
         return json.loads((self.folder / name).read_text())["messages"]
@@ -97,7 +102,8 @@ class Chat(BatonCase):
                          ["Notes.\n\none", "two"])
 
     def test_commands_that_are_none(self):
-        _, errors = self.chat("/rest\n/save\n/load\n/load /no/such\n/frob\n/help\n")
+        _, errors = self.chat("/rest\n/save\n/load\n/load /no/such\n/frob\n/help\n",
+                              failures=5)
         self.assertIn("no command '/rest'; did you mean 'reset'?", errors)
         self.assertIn("/save needs the name of a file", errors)
         self.assertIn("/load needs the name of a file", errors)
@@ -108,7 +114,8 @@ class Chat(BatonCase):
     def test_a_full_disk_loses_nothing(self):
         old = '{"messages": []}'
         path = self.file("keep.json", old)
-        _, errors = self.chat("one\n/save /dev/full\ntwo\n", "-n", "2", "--ignore-eos")
+        _, errors = self.chat("one\n/save /dev/full\ntwo\n", "-n", "2", "--ignore-eos",
+                              failures=1)
         self.assertIn("cannot write '/dev/full': No space left on device", errors)
         self.assertEqual(len(self.turns(errors)), 2)
 
@@ -161,7 +168,7 @@ class Chat(BatonCase):
         closed = self.folder / "closed"
         closed.mkdir(mode=0o555)
         typed = f"/load {secret}\n/save {fixed}\n/save {closed}/new.json\n/exit\n"
-        _, errors = self.chat(typed, preexec_fn=drop_root_rights)
+        _, errors = self.chat(typed, preexec_fn=drop_root_rights, failures=3)
         self.assertEqual(errors.splitlines(), [
             f"baton chat: cannot open '{secret}': Permission denied",
             f"baton chat: cannot write '{fixed}': Permission denied",
@@ -197,7 +204,7 @@ class Chat(BatonCase):
         with open(self.model, "rb") as file:
             model = file.read()
         _, errors = self.chat(f"/save {self.model}\n/save {notes}\n/save {empty}\n"
-                              f"/save {empty}\n")
+                              f"/save {empty}\n", failures=2)
         self.assertEqual(errors.count("is no saved conversation: remove it first"), 2)
         self.assertEqual(errors.count(f"Saved 0 messages to '{empty}'"), 2)
         with open(self.model, "rb") as file:
@@ -209,12 +216,31 @@ class Chat(BatonCase):
     def test_bad_messages_do_not_end_the_chat(self):
         done = self.baton("chat", self.model, "-n", "2", "--ignore-eos",
                           stdin=b"caf\xe9\n" + b"a" * 3000 + b"\nfine\n")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)
         errors = done.stderr.decode()
+        self.assertIn("baton chat: 2 of the messages and commands failed", errors)
         # The chat goes on after each.
         self.assertIn("is not UTF-8: byte 0xE9 at offset 3", errors)
         self.assertRegex(errors, r"\b3\d{3}\b.*\b2000\b")
         self.assertEqual(len(self.turns(errors)), 1)
+
+    def test_a_missing_template_is_told_before_the_weights_are_read(self):
+        file = tiny_llama(template=None)
+        path = self.file("bare.gguf", file.bytes())
+        for command in (["chat", path], ["run", path, "-p", "x"]):
+            line = self.fails(*command, stdin="hello\n")
+            self.assertIn("no chat template; name one with --chat-template (chatml", line)
+        self.chat("hello\n", "--chat-template", "chatml", "-n", "1", model=path)
+        # Packing these weights would fail; nothing gets so far.
+        file.tensors["blk.0.attn_q.weight"] = ([64, 64], 20, bytes(64 * 2 * 18))
+        path = self.file("bare.gguf", file.bytes())
+        self.assertIn("no chat template", self.fails("chat", path, stdin="hello\n"))
+
+    def test_a_template_that_makes_nothing_is_named(self):
+        path = self.file("nothing.gguf", tiny_llama(template="{# nothing #}").bytes())
+        _, errors = self.chat("hello\n", model=path, failures=1)
+        self.assertIn("the chat template makes an empty prompt of the messages", errors)
+        self.assertIn("the chat template makes an empty prompt", self.fails("run", path, "-p", "x"))
 
     # Case P-05.
     def test_a_real_model_computes_only_what_is_new(self):

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """baton eval: the form of what it prints, and golden numbers of real models."""
+import fcntl
 import json
 import math
 import struct
+import subprocess
 
-from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
+from baton_case import BATON, GEMMA, SMOL, TESTS, BatonCase, cached, main
 from gguf_file import tiny_llama
+from process_state import send_sigint, wait_until_stuck
+
+F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ since Python 3.10
 
 FOLDERS = {SMOL: "smollm2-135m-instruct-q4_1", GEMMA: "gemma-3-270m-q4_k_m"}
 
@@ -82,14 +87,34 @@ class Logits(BatonCase):
         def fails(*arguments, ids="1 2 3"):
             return self.fails("eval", "logits", self.model, "--ids", "-", *arguments, stdin=ids)
         self.assertIn("from 0 to 2", fails("--positions", "3"))
-        self.assertIn("no position", fails("--positions", "2-1"))
-        self.assertIn("id 259", fails("--tokens", "259"))
-        self.assertIn("259", fails(ids="1 259"))
+        self.assertIn("--tokens: 259 (number 1 of the list)", fails("--tokens", "259"))
+        self.assertIn("standard input: 259 (number 2 of the list) is no token of this model; its "
+                      "ids go from 0 to 258", fails(ids="1 259"))
         self.assertIn("'x'", fails(ids="1 x"))
         self.assertIn("'-1'", fails(ids="[-1]"))
         self.assertIn("'2147483648'", fails(ids="[2147483648]"))
         self.assertIn("empty", fails(ids=""))
         self.assertRegex(fails("--ctx", "2"), r"\b3\b.*\b2\b")
+
+    def test_stopped_in_the_middle_leaves_whole_json_or_none(self):
+        # The pipe is too small for the first of it, so the program waits when the signal comes.
+        process = subprocess.Popen(
+            [BATON, "eval", "logits", self.model, "--ids", "-", "--json", "--top", "259",
+             "--chunk", "8", "--threads", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
+        process.stdin.write(json.dumps(self.ids).encode())
+        process.stdin.close()
+        wait_until_stuck(process.pid)
+        send_sigint(process.pid)
+        output, error = process.stdout.read(), process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual((process.wait(timeout=60), error), (130, b""))
+        result = json.loads(output)
+        self.assertEqual(result["error"], "stopped by Ctrl-C")
+        self.assertGreater(len(result["positions"]), 0)
+        self.assertLess(len(result["positions"]), len(self.ids))
 
     def test_golden_logits(self):
         for model, folder in FOLDERS.items():

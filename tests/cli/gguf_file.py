@@ -125,3 +125,16 @@ def tiny_llama(context=64, seed=1, template=TEMPLATE, output=True):
     if output:
         matrix("output.weight", len(tokens), hidden)
     return file
+
+
+def repeat_layers(file, count):
+    """Makes the model `count` layers deep; all but the last are like its first."""
+    file.set("llama.block_count", UINT32, count)
+    last = TINY["layers"] - 1
+    for name, tensor in list(file.tensors.items()):
+        if name.startswith(f"blk.{last}."):
+            file.tensors[name.replace(f"blk.{last}.", f"blk.{count - 1}.")] = tensor
+        if name.startswith("blk.0."):
+            for layer in range(1, count - 1):
+                file.tensors[name.replace("blk.0.", f"blk.{layer}.")] = tensor
+    return file

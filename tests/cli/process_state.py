@@ -30,6 +30,14 @@ def has_signal(pid, key, number=signal.SIGINT):
     return bool(int(status(pid, key), 16) >> (number - 1) & 1)
 
 
+def is_mapped(pid, path):
+    """Whether the process has the file in its address space."""
+    try:
+        return path in pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def is_asleep(pid):
     """Whether no thread of the process computes."""
     def state(task):

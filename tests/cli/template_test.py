@@ -41,8 +41,16 @@ class Template(BatonCase):
         self.assertIn("only users, please", refused("{{ raise_exception('only users, please') }}"))
         self.assertRegex(refused("a\n{% frobnicate %}"), r"line 2")
         self.assertIn("JSON", refused("x", stdin="{").upper())
-        self.assertIn("--var", refused("x", "--var", "n"))
-        self.assertIn("2024-13-01", refused("x", "--now", "2024-13-01"))
+        line = refused("x", stdin="[1,\n}")
+        self.assertTrue(line.endswith(
+            "standard input: not valid JSON: it goes wrong at line 2, column 1"), line)
+        messages = self.file("m.json", HI)
+        tools = self.file("tools.json", "{")
+        line = self.fails("template", "--template", self.file("t", "x"), "--messages", messages,
+                          "--tools", tools)
+        self.assertIn("tools.json': not valid JSON", line)
+        self.assertIn("\"extra\" cannot set 'messages'",
+                      refused("x", stdin='{"messages": [], "extra": {"messages": 1}}'))
         self.fails("template", "--template", "/no/such.jinja", "--messages", "-", stdin=HI)
         bare = self.file("bare.gguf", tiny_llama(template=None).bytes())
         self.assertIn("has no chat template",

@@ -145,6 +145,10 @@ class OnATerminal(BatonCase):
         shares = re.findall(rb"Reading the prompt +(\d+) %", terminal.seen)
         self.assertLess(int(shares[-1]), 90)
         self.assertIn(CLEAR, terminal.seen[terminal.seen.rindex(b"Reading the prompt"):])
+        # No first token came, so nothing is said of it.
+        self.assertNotIn(b"first token", terminal.seen)
+        self.assertRegex(terminal.seen, rb"\nprefill  stopped after [\d,]+ of [\d,]+ tokens, [\d.]+ "
+                         rb"tokens/s\r\ndecode   0 tokens\r\n")
 
     def test_a_stopped_terminal_does_not_keep_the_program(self):
         terminal = Terminal(["run", cached(SMOL), "--raw", "-p", FOX * 100, *SLOW])
@@ -196,6 +200,44 @@ class OnATerminal(BatonCase):
         self.assertEqual(terminal.finish(30), 0)
         self.assertEqual(terminal.before, terminal.after)
         self.assertEqual(terminal.seen.count(b"cancelled]"), 1)
+
+    def test_what_is_typed_while_a_chat_loads(self):
+        # A named pipe keeps the program from loading until all is typed.
+        fifo = self.folder / "notes"
+        os.mkfifo(fifo)
+        for typed, rest, lines in [(b"one\ntwo\n/exit\n", b"", [b"one", b"two", b"/exit"]),
+                                   (b"one\nha", b"lf\n" + CTRL_D, [b"one", b"half"]),
+                                   (b"one\n" + CTRL_D, b"", [b"one"]),
+                                   (b"typo\x7f\x7fed\n/exit\n", b"", [b"tyed", b"/exit"])]:
+            terminal = Terminal(["chat", self.model, "-n", "2", "-f", str(fifo), *self.ENDLESS])
+            wait_until(lambda: not termios.tcgetattr(terminal.slave)[3] & termios.ECHO,
+                       "the echo is held")
+            terminal.send(typed)
+            # The first message is in the program's hands once the text is there.
+            with open(fifo, "wb") as notes:
+                notes.write(b"Notes.")
+            terminal.wait_for(rb"/exit leaves\.\r\n> " + lines[0])
+            if rest:
+                terminal.wait_for(rb"\n> ha$")
+                terminal.send(rest)
+            self.assertEqual(terminal.finish(30), 0)
+            self.assertEqual(terminal.before, terminal.after)
+            shown = re.findall(rb"\n> ([^\r\n]*)\r", terminal.seen)
+            self.assertEqual([line for line in shown if line], lines, terminal.seen)
+            for line in lines:
+                self.assertEqual(terminal.seen.count(line), 1 + (line == b"/exit"), terminal.seen)
+            answers = terminal.seen.count(b"\r\nCC\r\n")
+            self.assertEqual(answers, len([x for x in lines if x != b"/exit"]), terminal.seen)
+
+    def test_ctrl_c_while_a_chat_loads_leaves_the_terminal_in_order(self):
+        fifo = self.folder / "stuck"
+        os.mkfifo(fifo)
+        terminal = Terminal(["chat", self.model, "-f", str(fifo)])
+        wait_until(lambda: not termios.tcgetattr(terminal.slave)[3] & termios.ECHO,
+                   "the echo is held")
+        terminal.send(CTRL_C)
+        self.assertEqual(terminal.finish(30), 130)
+        self.assertEqual(terminal.before, terminal.after)
 
     def test_ctrl_d_leaves_a_chat(self):
         terminal = Terminal(["chat", self.model, "-n", "3", "--ignore-eos"])

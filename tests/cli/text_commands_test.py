@@ -3,7 +3,7 @@
 import json
 
 from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
-from gguf_file import tiny_llama
+from gguf_file import ARRAY, STRING, tiny_llama
 
 DATA = TESTS / "data"
 
@@ -49,7 +49,10 @@ class TextCommands(BatonCase):
         self.assertEqual(self.ok("detokenize", smol, stdin=""), "")
         done = self.baton("tokenize", smol, stdin=b"\xff\xfe")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("49152", self.fails("detokenize", smol, stdin="1 49152"))
+        self.assertIn("standard input: 49152 (number 2 of the list) is no token of this model; its "
+                      "ids go from 0 to 49151", self.fails("detokenize", smol, stdin="1 49152"))
+        for ids in ("[1,]", "[1 2]", "1,2", "007", "[01]", "[1", "1]", "+1", "1.0"):
+            self.assertIn("standard input: ", self.fails("detokenize", smol, stdin=ids))
         self.assertIn("'-1'", self.fails("detokenize", smol, stdin="-1"))
         self.assertIn("'2147483648'", self.fails("detokenize", smol, stdin="2147483648"))
 
@@ -57,6 +60,25 @@ class TextCommands(BatonCase):
         path = cached("llama-cpp-models/ggml-vocab-qwen2.gguf")
         ids = self.ok("tokenize", path, stdin="Hello, world")
         self.assertEqual(self.ok("detokenize", path, stdin=ids), "Hello, world")
+
+    def test_what_a_vocabulary_cannot_spell_is_told(self):
+        file = tiny_llama()
+        tokens = list(file.keys["tokenizer.ggml.tokens"][1])
+        # No piece for "a": it comes out as U+FFFD.
+        tokens[tokens.index("a")] = "aa"
+        file.set("tokenizer.ggml.tokens", ARRAY, tokens, STRING)
+        path = self.file("lossy.gguf", file.bytes())
+        for text, lost in [("bcd", 0), ("b\ufffdcd", 0), ("bad", 1), ("banana", 3)]:
+            done = self.baton("tokenize", path, stdin=text)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            notes = done.stderr.decode()
+            if lost:
+                self.assertRegex(notes, rf"^baton: note: .* no token for {lost} of the text's")
+            else:
+                self.assertEqual(notes, "")
+        gemma = cached(GEMMA)
+        done = self.baton("tokenize", gemma, stdin="🦉 \u0378 \x00".encode() + b"\xff")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     # Case T-06.
     def test_a_megabyte_is_quick(self):

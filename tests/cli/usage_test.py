@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The command line itself: help, versions, and what is refused with exit code 2."""
+import os
 import re
+import subprocess
 
-from baton_case import BatonCase, main
+from baton_case import BATON, BatonCase, main
 
 COMMANDS = ["run", "chat", "inspect", "tokenize", "detokenize", "template", "eval logits",
             "eval perplexity"]
@@ -17,7 +19,23 @@ class Usage(BatonCase):
             self.assertRegex(texts[0], rf"(?m)^  {command} +\S")
 
     def test_version(self):
-        self.assertRegex(self.ok("--version"), r"^baton \d+\.\d+\.\d+\n$")
+        for words in (["--version"], ["-V"], ["version"]):
+            self.assertRegex(self.ok(*words), r"^baton \d+\.\d+\.\d+\n$")
+
+    def test_help_of_a_group(self):
+        text = self.ok("eval", "--help")
+        self.assertEqual(text, self.ok("eval", "-h"))
+        self.assertEqual(text, self.ok("help", "eval"))
+        self.assertTrue(text.startswith("Usage: baton eval COMMAND "), text)
+        for command in ("eval logits", "eval perplexity"):
+            self.assertRegex(text, rf"(?m)^  {command} +\S")
+        self.assertNotIn("inspect", text)
+
+    def test_every_line_of_help_fits_a_terminal(self):
+        for command in ["", "eval", *COMMANDS]:
+            for line in self.ok(*command.split(), "--help").splitlines():
+                if not re.match(r"  \S.* baton |  baton ", line):  # an example, to be copied
+                    self.assertLessEqual(len(line), 80, line)
 
     def test_help_of_each_command(self):
         for command in COMMANDS:
@@ -61,24 +79,25 @@ class Usage(BatonCase):
         for arguments, words in cases:
             self.assertIn(words, self.fails(*arguments, code=2))
 
+    RANGES = {
+        "--threads": ("1 to 1024", ["0", "-1", "1025", "two", "1.5", "", "1e3",
+                                    "18446744073709551616"]),
+        "--ctx": ("1 to 16777216", ["0", "-5", "x", "16777217"]),
+        "--chunk": ("1 to 1048576", ["0", "x"]),
+        "--temp": ("0 to 1000000000", ["-1", "nan", "inf", "1e10", "0x1", "0,5", "cold"]),
+        "--top-p": ("0 to 1", ["1.5", "-0.1", "nan"]),
+        "--min-p": ("0 to 1", ["2", "-1"]),
+        "--top-k": ("0 to 1000000000", ["-1", "1.5", "9999999999"]),
+        "--repeat-penalty": ("0.01 to 100", ["0", "-1", "101"]),
+        "--frequency-penalty": ("-2 to 2", ["2.5", "-2.5"]),
+        "--presence-penalty": ("-2 to 2", ["2.5", "-2.5"]),
+        "--repeat-last-n": ("1 to 16777216", ["0", "-1"]),
+        "--seed": ("0 to 9223372036854775807", ["-1", "18446744073709551616"]),
+        "--max-tokens": ("0 to 16777216", ["-1", "9223372036854775808"]),
+    }
+
     def test_bad_values_name_option_value_and_range(self):
-        ranges = {
-            "--threads": ("1 to 1024", ["0", "-1", "1025", "two", "1.5", "", "1e3",
-                                        "18446744073709551616"]),
-            "--ctx": ("1 to 16777216", ["0", "-5", "x", "16777217"]),
-            "--chunk": ("1 to 1048576", ["0", "x"]),
-            "--temp": ("0 to 1000000000", ["-1", "nan", "inf", "1e10", "0x1", "0,5", "cold"]),
-            "--top-p": ("0 to 1", ["1.5", "-0.1", "nan"]),
-            "--min-p": ("0 to 1", ["2", "-1"]),
-            "--top-k": ("0 to 1000000000", ["-1", "1.5", "9999999999"]),
-            "--repeat-penalty": ("0.01 to 100", ["0", "-1", "101"]),
-            "--frequency-penalty": ("-2 to 2", ["2.5", "-2.5"]),
-            "--presence-penalty": ("-2 to 2", ["2.5", "-2.5"]),
-            "--repeat-last-n": ("1 to 16777216", ["0", "-1"]),
-            "--seed": ("0 to 9223372036854775807", ["-1", "18446744073709551616"]),
-            "--max-tokens": ("0 to 16777216", ["-1", "9223372036854775808"]),
-        }
-        for option, (accepted, values) in ranges.items():
+        for option, (accepted, values) in self.RANGES.items():
             for given in values:
                 line = self.fails("run", MODEL, "-p", "x", option, given, code=2)
                 self.assertTrue(line.startswith(f"baton run: {option} takes "), line)
@@ -91,10 +110,100 @@ class Usage(BatonCase):
             "baton run: --precision takes fast, exact, not 'exat'; did you mean 'exact'?")
         self.assertIn("--isa", self.fails("run", MODEL, "-p", "x", "--isa", "mmx", code=2))
 
-    def test_logit_bias(self):
-        for given in ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1", "2147483648=1"]:
-            line = self.fails("run", MODEL, "-p", "x", "--logit-bias", given, code=2)
-            self.assertIn(f"not '{given}'", line)
+    # An option whose value can be wrong, the rest of its command line, and wrong values.
+    RUN = ["run", MODEL, "-p", "x"]
+    LOGITS = ["eval", "logits", MODEL, "--ids", "x"]
+    TEMPLATE = ["template", MODEL, "--messages", "x"]
+    WRONG = [
+        (RUN, "--logit-bias", ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1",
+                               "2147483648=1", ""]),
+        (RUN, "--stop", ["", "a\udcff"]),
+        (RUN, "--system", ["\udcff"]),
+        (RUN, "--file", [""]),
+        (["run", MODEL], "--prompt", ["\udcff"]),
+        (RUN, "--isa", ["mmx", ""]),
+        (RUN, "--chat-template", ["chatlm", ""]),
+        (RUN, "--logprobs", ["-1", "101", "x"]),
+        (["chat", MODEL], "--stop", ["", "\udcff"]),
+        (["chat", MODEL], "--chat-template", ["llama"]),
+        (["inspect", MODEL], "--ctx", ["0", "x"]),
+        (LOGITS, "--positions", ["", "x", "2-1", "1,,2", "-1", "16777216", "ALL"]),
+        (LOGITS, "--tokens", ["", "1,a", "1,", "01", "1 2"]),
+        (LOGITS, "--top", ["-1", "x"]),
+        (["eval", "logits", MODEL], "--ids", [""]),
+        (["eval", "perplexity", MODEL], "--text", [""]),
+        (["eval", "perplexity", MODEL, "--text", "x"], "--window", ["1", "x"]),
+        (["eval", "perplexity", MODEL, "--text", "x"], "--windows", ["0"]),
+        (["template", MODEL], "--messages", [""]),
+        (TEMPLATE, "--tools", [""]),
+        (["template", "--messages", "x"], "--template", [""]),
+        (TEMPLATE, "--now", ["", "yesterday", "2023-02-29", "2024-13-01", "2024-07-26T25:00:00"]),
+        (TEMPLATE, "--var", ["", "n", "=1", "n=", "n=text", "messages=1", "tools=1",
+                             "bos_token=1", "add_generation_prompt=true"]),
+        (TEMPLATE, "--bos", ["\udcff"]),
+        (TEMPLATE, "--eos", ["\udcff"]),
+    ]
+
+    def test_a_wrong_value_is_wrong_usage_whatever_the_option(self):
+        for command, option, values in self.WRONG:
+            for given in values:
+                with self.subTest(option=option, given=given):
+                    line = self.fails(*command, option, given, code=2)
+                    self.assertRegex(line, rf"^baton [a-z ]+: {option}\b")
+                    # A list is blamed by its part that is wrong.
+                    if given.isascii() and option not in ("--positions", "--tokens"):
+                        self.assertIn(given.partition("=")[0], line)
+
+    def test_the_table_of_wrong_values_has_every_option(self):
+        named = {option for _, option, _ in self.WRONG} | set(self.RANGES)
+        named |= {"--precision", "--model"}  # tests of their own
+        for command in COMMANDS:
+            text = self.ok(*command.split(), "--help")
+            for option in re.findall(r"(?m)^ +(?:-\w, )?(--[a-z-]+) [A-Z]", text):
+                self.assertIn(option, named, command)
+
+    def test_values_given_twice(self):
+        for command in COMMANDS:
+            text = self.ok(*command.split(), "--help")
+            for option, help_text in re.findall(
+                    r"(?m)^ +(?:-\w, )?(--[a-z-]+) [A-Z]\S*((?:.|\n {28})*)", text):
+                if "repeated" in " ".join(help_text.split()) or option == "--model":
+                    continue
+                line = self.fails(*command.split(), MODEL, option, "1", option, "1", code=2)
+                self.assertIn(f"{option} is given 2 times ('1', then '1')", line)
+
+    def test_flags_take_no_value(self):
+        for command in COMMANDS:
+            text = self.ok(*command.split(), "--help")
+            flags = re.findall(r"(?m)^ +(?:-\w, )?(--[a-z-]+)(?:  |$)", text)
+            self.assertIn("--help", flags)
+            for flag in flags:
+                for given in ("0", "false", "true", ""):
+                    if flag == "--help":
+                        continue
+                    line = self.fails(*command.split(), MODEL, f"{flag}={given}", code=2)
+                    self.assertTrue(line.endswith(f"{flag} takes no value, not even '{given}'"),
+                                    line)
+
+    def test_standard_input_is_named_once(self):
+        cases = [
+            ["run", MODEL, "-", "-f", "-"],
+            ["run", MODEL, "-", "-p", "-"],
+            ["run", MODEL, "-f", "-", "-f", "-"],
+            ["template", MODEL, "--messages", "-", "--tools", "-"],
+            ["template", "--template", "-", "--messages", "-"],
+        ]
+        for arguments in cases:
+            self.assertIn("standard input can be read once", self.fails(*arguments, code=2))
+
+    def test_a_template_that_is_a_file_gets_a_hint(self):
+        path = self.file("mytmpl", "x")
+        done = subprocess.run([BATON, *self.RUN, "--chat-template", "mytmpl"],
+                              cwd=os.path.dirname(path), capture_output=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"the file of this name is './mytmpl'", done.stderr)
+        self.assertIn("did you mean 'chatml'?",
+                      self.fails(*self.RUN, "--chat-template", "chatlm", code=2))
 
     def test_combinations(self):
         cases = [
@@ -106,7 +215,14 @@ class Usage(BatonCase):
              "2 model files are named, one is wanted; a question goes with -p"),
             (["run", MODEL, "-", "third", "-p", "x"], "unexpected argument 'third'"),
             (["run", MODEL, "-p"], "--prompt needs a value"),
-            (["run", MODEL, "-p", "x", "--stop", ""], "--stop takes a text"),
+            (["run", ""], "MODEL takes the name of a file, not ''"),
+            (["run", MODEL, "-p", "x", "-p", "y"], "--prompt is given 2 times"),
+            (["run", MODEL, "-p", "x", "--logit-bias", "7=1", "--logit-bias", "7=2"],
+             "--logit-bias names the token 7 twice"),
+            (["template", MODEL, "--messages", "x", "--continue", "--no-generation-prompt"],
+             "--continue opens no new turn"),
+            (["template", MODEL, "--messages", "x", "--var", "n=1", "--var", "n=2"],
+             "--var sets 'n' twice"),
             (["run", MODEL, "-p", "x", "--raw", "--system", "y"], "--raw leaves out"),
             (["run", MODEL, "-p", "x", "--no-bos"], "go with --raw only"),
             (["run", MODEL, "-p", "x", "--logprobs", "2"], "goes with --json only"),
