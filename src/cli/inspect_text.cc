@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/number_text.h"
+#include "cli/option_set.h"
 #include "cli/printable.h"
 
 namespace baton {
@@ -17,11 +18,18 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxPieceBytes = 60;
 constexpr size_t kMaxNames = 8;
 
-// Collects "label  value" lines.
+constexpr size_t kColumns = 80;
+constexpr size_t kValueColumn = 17;
+
+// Collects "label  value" lines; what is too long for one goes on in the next.
 class Lines {
  public:
   void Add(std::string_view label, std::string_view value) {
-    text_ += fmt::format("{:<17}{}\n", label, value);
+    AddWhole(label, WrapText(value, kColumns - kValueColumn, kValueColumn));
+  }
+  // On one line, however long.
+  void AddWhole(std::string_view label, std::string_view value) {
+    text_ += fmt::format("{:<{}}{}\n", label, kValueColumn, value);
   }
   void AddIf(std::string_view label, const std::optional<int64_t>& value, std::string_view unit) {
     if (value.has_value()) Add(label, fmt::format("{}{}", CountText(*value), unit));
@@ -96,7 +104,7 @@ void AddTokenizerLines(const InspectReport& report, Lines& lines) {
   if (report.chat_template.has_value()) {
     const std::string& text = *report.chat_template;
     lines.Add("chat template", fmt::format("{}, starts: {}", BytesText(text.size()),
-                                           Printable(text.substr(0, text.find('\n')), 48)));
+                                           Printable(text.substr(0, text.find('\n')), 44)));
   } else {
     lines.Add("chat template", "none in the file; name one with --chat-template");
   }
@@ -165,8 +173,8 @@ Json MemoryJson(const InspectReport& report) {
 
 std::string InspectText(const InspectReport& report) {
   Lines lines;
-  lines.Add("file", fmt::format("{}, {}, GGUF v{}", Printable(report.path, 4096),
-                                BytesText(report.file_bytes), report.version));
+  lines.AddWhole("file", fmt::format("{}, {}, GGUF v{}", Printable(report.path, 4096),
+                                     BytesText(report.file_bytes), report.version));
   if (report.parts.size() > 1) lines.Add("parts", fmt::format("{}", report.parts.size()));
   if (!report.name.empty()) lines.Add("name", Printable(report.name, kMaxPieceBytes));
   if (!report.license.empty()) lines.Add("license", Printable(report.license, kMaxPieceBytes));
