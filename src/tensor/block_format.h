@@ -1,4 +1,4 @@
-// The blocks of the quantised types, byte for byte as a GGUF file has them.
+// The blocks of the quantized types, byte for byte as a GGUF file has them.
 //
 // A block holds the codes of 32 or 256 consecutive elements of a row and the scales that turn
 // codes into numbers; scales are binary16 bits (tensor/half.h). Multi-byte fields are

@@ -84,7 +84,7 @@ inline bool IsSupported(DType type) {
 }
 
 // Whether the type stores small integer codes with scales (Q4_0 to Q6_K and their like).
-inline bool IsQuantised(DType type) {
+inline bool IsQuantized(DType type) {
   return TraitsOf(type).block_elements > 1;
 }
 

@@ -24,7 +24,7 @@ TEST(DType, IdsLeadBackToTheirTypes) {
     EXPECT_EQ(DTypeFromGgufId(static_cast<uint32_t>(traits.type)), traits.type);
     EXPECT_EQ(TraitsOf(traits.type).name, traits.name);
     EXPECT_FALSE(WithdrawnDTypeName(static_cast<uint32_t>(traits.type)).has_value());
-    EXPECT_EQ(IsQuantised(traits.type), traits.block_elements > 1);
+    EXPECT_EQ(IsQuantized(traits.type), traits.block_elements > 1);
   }
   EXPECT_EQ(DTypeFromGgufId(12), DType::kQ4_K);
   EXPECT_EQ(DTypeFromGgufId(30), DType::kBF16);
