@@ -254,7 +254,7 @@ class ChatCommand final : public Command {
     sampling_.Apply(options.request);
     options.system = system_;
     options.quiet = quiet_;
-    LoadOptions load = compute_.ToLoadOptions(model_.path());
+    LoadOptions load = compute_.ToLoadOptions(model_.path(), console.clock);
     const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;
     const Result<> has_template = CheckHasChatTemplate(load);
@@ -267,7 +267,8 @@ class ChatCommand final : public Command {
     if (!generator) return Forward(generator);
     if (console.interactive) (void)console.err.Write("/help lists the commands; /exit leaves.\n");
     console.in.ReleaseEcho();
-    return ChatSession(*model, *generator, console, std::move(options)).Run();
+    return compute_.Finish(ChatSession(*model, *generator, console, std::move(options)).Run(),
+                           console);
   }
 
  private:

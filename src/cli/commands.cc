@@ -4,6 +4,7 @@
 #include "cli/eval_logits_command.h"
 #include "cli/eval_perplexity_command.h"
 #include "cli/inspect_command.h"
+#include "cli/pack_command.h"
 #include "cli/run_command.h"
 #include "cli/template_entry.h"
 #include "cli/tokenize_command.h"
@@ -15,6 +16,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeChatCommand());
   commands.push_back(MakeInspectCommand());
+  commands.push_back(MakePackCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeDetokenizeCommand());
   commands.push_back(MakeTemplateCommand());

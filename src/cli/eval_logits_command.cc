@@ -105,14 +105,16 @@ class EvalLogitsCommand final : public Command {
                               "to {}",
                               positions_->back(), num_tokens, name, num_tokens - 1));
     }
-    Result<LoadedModel> model = OpenModel(compute_.ToLoadOptions(model_.path()), console);
+    Result<LoadedModel> model =
+        OpenModel(compute_.ToLoadOptions(model_.path(), console.clock), console);
     if (!model) return Forward(model);
     const int64_t vocab_size = model->model->spec().vocab_size;
     const Result<> known = CheckTokenIds(*ids, vocab_size, name);
     if (!known) return known;
     const Result<> known_tokens = CheckTokenIds(token_ids_, vocab_size, "--tokens");
     if (!known_tokens) return known_tokens;
-    return Print(*ids, positions_.value_or(AllPositions(num_tokens)), *model, console);
+    return compute_.Finish(
+        Print(*ids, positions_.value_or(AllPositions(num_tokens)), *model, console), console);
   }
 
  private:

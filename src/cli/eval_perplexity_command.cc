@@ -80,7 +80,8 @@ class EvalPerplexityCommand final : public Command {
     if (!text) return Forward(text);
     text = RequireUtf8(std::move(*text), *text_path_);
     if (!text) return Forward(text);
-    Result<LoadedModel> model = OpenModel(compute_.ToLoadOptions(model_.path()), console);
+    Result<LoadedModel> model =
+        OpenModel(compute_.ToLoadOptions(model_.path(), console.clock), console);
     if (!model) return Forward(model);
     const Tokenizer& tokenizer = *model->tokenizer;
     const Result<std::vector<TokenId>> tokens =
@@ -99,7 +100,7 @@ class EvalPerplexityCommand final : public Command {
     if (max_windows_.has_value() && *max_windows_ < static_cast<int64_t>(windows.size())) {
       windows.resize(static_cast<size_t>(*max_windows_));
     }
-    return Measure(windows, *model, console);
+    return compute_.Finish(Measure(windows, *model, console), console);
   }
 
  private:

@@ -44,9 +44,19 @@ void ComputeOptions::Declare(OptionSet& options) {
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
+  options.Flag({.names = "--no-packed",
+                .value = "",
+                .help = "Do not use the packed file beside the model (baton pack)"},
+               &no_packed_);
+  profile_.Declare(options);
 }
 
-LoadOptions ComputeOptions::ToLoadOptions(const std::string& path) const {
+Result<> ComputeOptions::Finish(Result<> done, Console& console) const {
+  Result<> reported = profile_.Report(console);
+  return done ? reported : done;
+}
+
+LoadOptions ComputeOptions::ToLoadOptions(const std::string& path, Clock& clock) {
   return {.path = path,
           .precision = precision_name_ == "exact" ? Precision::kExact : Precision::kFast,
           .isa = isa_.value_or(BestIsa()),
@@ -54,6 +64,8 @@ LoadOptions ComputeOptions::ToLoadOptions(const std::string& path) const {
                                               : ReadCpuTopology().num_compute_threads(),
           .context_tokens = context_,
           .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
+          .recorder = profile_.Recorder(clock),
+          .use_packed_file = !no_packed_,
           .chat_template_name = std::nullopt,
           .chat_template_text = std::nullopt};
 }

@@ -5,19 +5,27 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
+#include "cli/console.h"
 #include "cli/option_set.h"
+#include "cli/profile_option.h"
 #include "engine/loaded_model.h"
 
 namespace baton {
 
-// --threads, --chunk, --isa, --ctx, --precision.
+// --threads, --chunk, --isa, --ctx, --precision, --no-packed, --profile, --trace.
 class ComputeOptions {
  public:
   void Declare(OptionSet& options);
 
-  // How to open the model at `path`; threads default to what this process may use.
-  LoadOptions ToLoadOptions(const std::string& path) const;
+  // How to open the model at `path`; threads default to what this process may use. The clock is
+  // that of the profile, and outlives this object's use.
+  LoadOptions ToLoadOptions(const std::string& path, Clock& clock);
+
+  // Passes on how the command ended, after reporting the profile if one was asked for; a profile
+  // that cannot be reported is an error if nothing else was.
+  Result<> Finish(Result<> done, Console& console) const;
 
  private:
   std::optional<int64_t> threads_;
@@ -25,6 +33,8 @@ class ComputeOptions {
   std::optional<int64_t> context_;
   std::optional<std::string> precision_name_;
   std::optional<Isa> isa_;
+  bool no_packed_ = false;
+  ProfileOption profile_;
 };
 
 }  // namespace baton

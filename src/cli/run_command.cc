@@ -112,7 +112,7 @@ class RunCommand final : public Command {
     const Result<std::string> text =
         ReadPrompt({.files = files, .question = question_}, console.in);
     if (!text) return Forward(text);
-    LoadOptions load = compute_.ToLoadOptions(model_.path());
+    LoadOptions load = compute_.ToLoadOptions(model_.path(), console.clock);
     const Result<> chosen = chat_template_.Apply(console.in, load);
     if (!chosen) return chosen;
     if (!raw_) {
@@ -136,7 +136,7 @@ class RunCommand final : public Command {
     const Result<> fits = CheckFitsContext(*prompt, *model);
     if (!fits) return fits;
     request.prompt = std::move(*prompt);
-    return Answer(request, *model, console);
+    return compute_.Finish(Answer(request, *model, console), console);
   }
 
  private:

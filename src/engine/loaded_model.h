@@ -12,6 +12,7 @@
 #include "kernels/isa.h"
 #include "kernels/linear.h"
 #include "model/model.h"
+#include "model/op_recorder.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 #include "threads/pool.h"
@@ -28,6 +29,8 @@ struct LoadOptions {
   std::optional<int64_t> context_tokens = std::nullopt;
   // Prompt tokens of one step, at least 1: the size of the workspace.
   int64_t chunk_tokens = 512;
+  // Hears of every operation of every step; null for none. Outlives what is made of the model.
+  OpRecorder* recorder = nullptr;
   // Whether to use the packed file beside the model if there is one (`baton pack`).
   bool use_packed_file = true;
   // Name of a built-in chat template, or the text of one, instead of the file's.

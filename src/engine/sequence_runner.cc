@@ -22,6 +22,7 @@ Result<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(LoadedModel& model)
       *model.model, runner->pool_, context, QuestionOf(model.options, model.context_tokens).step);
   if (!forward) return Forward(forward);
   runner->forward_ = std::make_unique<StepForward>(*std::move(forward));
+  runner->forward_->SetRecorder(model.options.recorder);
   return runner;
 }
 

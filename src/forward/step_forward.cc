@@ -106,11 +106,17 @@ Result<> StepForward::Run(const StepPlan& plan, LogitVisitor visit, const StepCo
   if (plan.sequences.empty()) return {};
   PlanPhases(plan);
   ThreadPool& threads = decoder_.context().pool;
+  OpRecorder* recorder = decoder_.recorder();
+  if (recorder != nullptr) {
+    recorder->BeginStep(prefill_.empty() ? StepKind::kDecode : StepKind::kPrefill,
+                        std::ssize(tokens_), model_->spec().num_layers());
+  }
   threads.SetCancel(&control.cancel);
   decoder_.Begin(tokens_, positions_);
   Result<> done = RunLayers(control);
   if (done) done = VisitLogits(plan, visit, control);
   threads.SetCancel(nullptr);
+  if (recorder != nullptr) recorder->EndStep();
   return done;
 }
 
@@ -152,13 +158,17 @@ void StepForward::Attend(int layer) {
   const BlockLayout& layout = pool_->layout();
   const LayerSpec& spec = model_->spec().layers[static_cast<size_t>(layer)];
   const size_t record_offset = layout.RecordOffset(layer, 0);
-  WriteKv(decoder_.context(), {.k = decoder_.k(),
-                               .v = decoder_.v(),
-                               .sequences = writes_,
-                               .num_kv_heads = shape_.num_kv_heads,
-                               .head_dim = shape_.head_dim,
-                               .record_offset = record_offset,
-                               .head_stride = layout.head_stride()});
+  OpRecorder* recorder = decoder_.recorder();
+  {
+    const OpScope scope(recorder, StepOp::kKvWrite, layer);
+    WriteKv(decoder_.context(), {.k = decoder_.k(),
+                                 .v = decoder_.v(),
+                                 .sequences = writes_,
+                                 .num_kv_heads = shape_.num_kv_heads,
+                                 .head_dim = shape_.head_dim,
+                                 .record_offset = record_offset,
+                                 .head_stride = layout.head_stride()});
+  }
   const PhaseArgs args{.context = decoder_.context(),
                        .q = decoder_.q(),
                        .out = decoder_.attention(),
@@ -169,8 +179,14 @@ void StepForward::Attend(int layer) {
                                  .record_offset = record_offset,
                                  .head_stride = layout.head_stride()},
                        .workspace = {workspace_.data(), workspace_.size()}};
-  prefill_.Attend(args);
-  decode_.Attend(args);
+  if (!prefill_.empty()) {
+    const OpScope scope(recorder, StepOp::kPrefillAttention, layer);
+    prefill_.Attend(args);
+  }
+  if (!decode_.empty()) {
+    const OpScope scope(recorder, StepOp::kDecodeAttention, layer);
+    decode_.Attend(args);
+  }
 }
 
 Result<> StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit,

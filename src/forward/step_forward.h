@@ -72,7 +72,8 @@ class StepForward {
   // Memory: allocates nothing.
   Result<> Run(const StepPlan& plan, LogitVisitor visit, const StepControl& control);
 
-  // Null for none.
+  // Null for none. What is set outlives its use.
+  void SetRecorder(OpRecorder* recorder) { decoder_.SetRecorder(recorder); }
   void SetObserver(StepObserver* observer) { decoder_.SetObserver(observer); }
 
  private:

@@ -9,6 +9,9 @@
 namespace baton {
 namespace {
 
+// What belongs to no layer.
+constexpr int kNoLayer = -1;
+
 // Every form of input at once: the upper bound that the buffer is sized by.
 InputForms AllForms() {
   InputForms forms{.sides = 0, .floats = true};
@@ -92,22 +95,27 @@ void Decoder::Begin(std::span<const TokenId> tokens, std::span<const int64_t> po
   CHECK_GE(num_rows_, 1);
   CHECK_LE(num_rows_, options_.max_rows);
   const View2<float> hidden = Rows(hidden_, spec().hidden_size);
-  context_.pool.ParallelFor(num_rows_, [&](int64_t row, int) {
-    model_->embedding().DequantizeRow(tokens[static_cast<size_t>(row)], hidden.Row(row).span());
-  });
-  if (spec().embedding_scale != 1.0f) {
-    ScaleRows(context_, {.in = hidden, .factor = spec().embedding_scale, .out = hidden});
+  {
+    const OpScope scope(recorder_, StepOp::kEmbedding, kNoLayer);
+    context_.pool.ParallelFor(num_rows_, [&](int64_t row, int) {
+      model_->embedding().DequantizeRow(tokens[static_cast<size_t>(row)], hidden.Row(row).span());
+    });
+    if (spec().embedding_scale != 1.0f) {
+      ScaleRows(context_, {.in = hidden, .factor = spec().embedding_scale, .out = hidden});
+    }
   }
+  const OpScope scope(recorder_, StepOp::kRopeTable, kNoLayer);
   for (size_t i = 0; i < rope_rows_.size(); ++i) {
     const RopeTable& table = model_->ropes()[i];
     ComputeRopeRows(context_, {.table = table,
                                .positions = positions,
                                .cos_sin = Rows(rope_rows_[i], table.RowFloats())});
   }
-  Observe("embedding", -1, hidden);
+  Observe("embedding", kNoLayer, hidden);
 }
 
-RowInputs Decoder::Prepare(View2<const float> rows, InputForms forms) {
+RowInputs Decoder::Prepare(View2<const float> rows, InputForms forms, int layer) {
+  const OpScope scope(recorder_, StepOp::kQuantizeInputs, layer);
   const RowInputsShape shape{.num_rows = rows.rows(),
                              .num_inputs = rows.cols(),
                              .precision = options_.precision,
@@ -123,7 +131,10 @@ void Decoder::AttentionInputs(int layer) {
   const LayerSpec& layer_spec = spec().layers[static_cast<size_t>(layer)];
   const LayerWeights& weights = model_->layer(layer);
   const View2<float> normed = Rows(normed_, spec().hidden_size);
-  Norm(hidden(), weights.vector(VectorRole::kAttentionNorm), normed);
+  {
+    const OpScope scope(recorder_, StepOp::kAttentionNorm, layer);
+    Norm(hidden(), weights.vector(VectorRole::kAttentionNorm), normed);
+  }
   Observe("attn_norm", layer, normed);
 
   struct Projection {
@@ -132,23 +143,25 @@ void Decoder::AttentionInputs(int layer) {
     VectorRole norm;
     View2<float> out;
     bool is_turned;
+    StepOp op;
   };
   const std::array<Projection, 3> projections = {{
       {MatrixRole::kQuery, VectorRole::kQueryBias, VectorRole::kQueryNorm,
-       Rows(q_, spec().query_size()), true},
+       Rows(q_, spec().query_size()), true, StepOp::kQuery},
       {MatrixRole::kKey, VectorRole::kKeyBias, VectorRole::kKeyNorm, Rows(k_, spec().kv_size()),
-       true},
+       true, StepOp::kKey},
       {MatrixRole::kValue, VectorRole::kValueBias, VectorRole::kKeyNorm, Rows(v_, spec().kv_size()),
-       false},
+       false, StepOp::kValue},
   }};
   InputForms forms;
   for (const Projection& projection : projections) {
     forms = forms | weights.matrix(projection.matrix).input_forms();
   }
-  const RowInputs inputs = Prepare(normed, forms);
+  const RowInputs inputs = Prepare(normed, forms, layer);
   const size_t rope = static_cast<size_t>(layer_spec.rope_index);
   const RopeTable& table = model_->ropes()[rope];
   for (const Projection& projection : projections) {
+    const OpScope scope(recorder_, projection.op, layer);
     Linear(context_, weights.matrix(projection.matrix), inputs, projection.out);
     const View1<const float> bias = weights.vector(projection.bias);
     if (!bias.empty()) AddBias(context_, {.bias = bias, .rows = projection.out});
@@ -165,7 +178,8 @@ void Decoder::AttentionInputs(int layer) {
   Observe("v", layer, v());
 }
 
-void Decoder::AddToHidden(View2<float> update, View1<const float> post_norm) {
+void Decoder::AddToHidden(View2<float> update, View1<const float> post_norm, int layer) {
+  const OpScope scope(recorder_, StepOp::kResidual, layer);
   if (!post_norm.empty()) Norm(update, post_norm, update);
   if (spec().residual_scale != 1.0f) {
     ScaleRows(context_, {.in = update, .factor = spec().residual_scale, .out = update});
@@ -179,31 +193,49 @@ void Decoder::AttentionOutput(int layer) {
   const LayerWeights& weights = model_->layer(layer);
   const WeightMatrix& matrix = weights.matrix(MatrixRole::kAttentionOutput);
   const View2<float> update = Rows(normed_, spec().hidden_size);
-  Linear(context_, matrix, Prepare(attention(), matrix.input_forms()), update);
-  AddToHidden(update, weights.vector(VectorRole::kPostAttentionNorm));
+  const RowInputs inputs = Prepare(attention(), matrix.input_forms(), layer);
+  {
+    const OpScope scope(recorder_, StepOp::kAttentionOutput, layer);
+    Linear(context_, matrix, inputs, update);
+  }
+  AddToHidden(update, weights.vector(VectorRole::kPostAttentionNorm), layer);
   Observe("after_attn", layer, hidden());
 }
 
 void Decoder::FeedForward(int layer) {
   const LayerWeights& weights = model_->layer(layer);
   const View2<float> normed = Rows(normed_, spec().hidden_size);
-  Norm(hidden(), weights.vector(VectorRole::kFeedForwardNorm), normed);
-
+  {
+    const OpScope scope(recorder_, StepOp::kFeedForwardNorm, layer);
+    Norm(hidden(), weights.vector(VectorRole::kFeedForwardNorm), normed);
+  }
   const WeightMatrix& gate = weights.matrix(MatrixRole::kGate);
   const WeightMatrix& up = weights.matrix(MatrixRole::kUp);
   const View2<float> gate_out = Rows(gate_, spec().feed_forward_size);
   const View2<float> up_out = Rows(up_, spec().feed_forward_size);
-  const RowInputs inputs = Prepare(normed, gate.input_forms() | up.input_forms());
-  Linear(context_, gate, inputs, gate_out);
-  Linear(context_, up, inputs, up_out);
-  GatedActivation(context_, {.gate = gate_out,
-                             .up = up_out,
-                             .activation = spec().layers[static_cast<size_t>(layer)].activation,
-                             .out = gate_out});
-
+  const RowInputs inputs = Prepare(normed, gate.input_forms() | up.input_forms(), layer);
+  {
+    const OpScope scope(recorder_, StepOp::kGate, layer);
+    Linear(context_, gate, inputs, gate_out);
+  }
+  {
+    const OpScope scope(recorder_, StepOp::kUp, layer);
+    Linear(context_, up, inputs, up_out);
+  }
+  {
+    const OpScope scope(recorder_, StepOp::kActivation, layer);
+    GatedActivation(context_, {.gate = gate_out,
+                               .up = up_out,
+                               .activation = spec().layers[static_cast<size_t>(layer)].activation,
+                               .out = gate_out});
+  }
   const WeightMatrix& down = weights.matrix(MatrixRole::kDown);
-  Linear(context_, down, Prepare(gate_out, down.input_forms()), normed);
-  AddToHidden(normed, weights.vector(VectorRole::kPostFeedForwardNorm));
+  const RowInputs down_inputs = Prepare(gate_out, down.input_forms(), layer);
+  {
+    const OpScope scope(recorder_, StepOp::kDown, layer);
+    Linear(context_, down, down_inputs, normed);
+  }
+  AddToHidden(normed, weights.vector(VectorRole::kPostFeedForwardNorm), layer);
   Observe("out", layer, hidden());
 }
 
@@ -214,13 +246,18 @@ void Decoder::Logits(std::span<const int64_t> rows, View2<float> out) {
   CHECK_EQ(out.cols(), spec().vocab_size);
   if (count == 0) return;
   const View2<float> normed(logit_rows_.data(), count, spec().hidden_size);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = rows[static_cast<size_t>(i)];
-    Norm(hidden().Rows(row, 1), model_->output_norm(), normed.Rows(i, 1));
+  {
+    const OpScope scope(recorder_, StepOp::kOutputNorm, kNoLayer);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = rows[static_cast<size_t>(i)];
+      Norm(hidden().Rows(row, 1), model_->output_norm(), normed.Rows(i, 1));
+    }
   }
-  Observe("output_norm", -1, normed);
+  Observe("output_norm", kNoLayer, normed);
   const WeightMatrix& output = model_->output();
-  Linear(context_, output, Prepare(normed, output.input_forms()), out);
+  const RowInputs inputs = Prepare(normed, output.input_forms(), kNoLayer);
+  const OpScope scope(recorder_, StepOp::kOutput, kNoLayer);
+  Linear(context_, output, inputs, out);
   if (spec().logit_scale != 1.0f) {
     ScaleRows(context_, {.in = out, .factor = spec().logit_scale, .out = out});
   }

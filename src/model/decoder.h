@@ -16,6 +16,7 @@
 #include "kernels/kernel_context.h"
 #include "kernels/linear.h"
 #include "model/model.h"
+#include "model/op_recorder.h"
 #include "tensor/aligned_buffer.h"
 #include "tensor/view.h"
 
@@ -70,6 +71,9 @@ class Decoder {
 
   const ModelSpec& spec() const { return model_->spec(); }
   const KernelContext& context() const { return context_; }
+  // Null for none. The recorder outlives its use.
+  void SetRecorder(OpRecorder* recorder) { recorder_ = recorder; }
+  OpRecorder* recorder() const { return recorder_; }
   // Null for none. The observer outlives its use.
   void SetObserver(StepObserver* observer) { observer_ = observer; }
   void Observe(std::string_view name, int layer, View2<const float> values) const {
@@ -81,14 +85,15 @@ class Decoder {
   View2<float> Rows(const AlignedBuffer<float>& buffer, int64_t width) const {
     return {buffer.data(), num_rows_, width};
   }
-  RowInputs Prepare(View2<const float> rows, InputForms forms);
+  RowInputs Prepare(View2<const float> rows, InputForms forms, int layer);
   void Norm(View2<const float> in, View1<const float> weight, View2<float> out);
-  void AddToHidden(View2<float> update, View1<const float> post_norm);
+  void AddToHidden(View2<float> update, View1<const float> post_norm, int layer);
 
   const Model* model_;
   KernelContext context_;
   DecoderOptions options_;
   StepObserver* observer_ = nullptr;
+  OpRecorder* recorder_ = nullptr;
   int64_t num_rows_ = 0;
   AlignedBuffer<float> hidden_;
   AlignedBuffer<float> normed_;  // [max_rows, hidden_size]; also what a sublayer adds

@@ -6,7 +6,7 @@ import subprocess
 
 from baton_case import BATON, BatonCase, main
 
-COMMANDS = ["run", "chat", "inspect", "tokenize", "detokenize", "template", "eval logits",
+COMMANDS = ["run", "chat", "inspect", "pack", "tokenize", "detokenize", "template", "eval logits",
             "eval perplexity"]
 MODEL = "nowhere.gguf"
 
@@ -124,6 +124,7 @@ class Usage(BatonCase):
         (RUN, "--isa", ["mmx", ""]),
         (RUN, "--chat-template", ["chatlm", ""]),
         (RUN, "--logprobs", ["-1", "101", "x"]),
+        (RUN, "--trace", [""]),
         (["chat", MODEL], "--stop", ["", "\udcff"]),
         (["chat", MODEL], "--chat-template", ["llama"]),
         (["inspect", MODEL], "--ctx", ["0", "x"]),

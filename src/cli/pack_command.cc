@@ -1,0 +1,102 @@
+#include "cli/pack_command.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "cli/model_argument.h"
+#include "cli/number_text.h"
+#include "cli/progress.h"
+#include "format/gguf.h"
+#include "format/packed_file.h"
+#include "model/packed_model.h"
+#include "threads/cpu_topology.h"
+#include "threads/pool.h"
+
+namespace baton {
+namespace {
+
+class PackCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "pack",
+            .summary = "save a model's weights ready to compute with",
+            .usages = {"MODEL", "MODEL --check"},
+            .description =
+                {"Repacks the weights of a model file for the kernels, as every command does when "
+                 "it loads a model, and saves them beside it as MODEL.packed. Commands that load "
+                 "the model then map that file instead: they start at once and need no second "
+                 "copy in memory. The model file stays in use for everything else. The answers "
+                 "are the same to the last bit.",
+                 "The packed file takes about as much space as the model file, serves all "
+                 "instruction sets, and can be deleted at any time. One that does not belong to "
+                 "the model file, or is damaged, is refused, not ignored."},
+            .examples = {"baton pack model.gguf", "baton run model.gguf -p Hello"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Packing");
+    options.Flag({.names = "--check",
+                  .value = "",
+                  .help = "Write nothing; check that the packed file belongs to the model and is "
+                          "whole"},
+                 &check_);
+    options.Integer({.names = "-t,--threads",
+                     .value = "N",
+                     .help = "Threads to work with (default: the physical cores this process may "
+                             "use)"},
+                    {.min = 1, .max = ThreadPool::kMaxThreads}, &threads_);
+  }
+
+  Result<> Check() override { return model_.Check(); }
+
+  Result<> Run(Console& console) override {
+    const Result<GgufFile> file = GgufFile::Open(model_.path());
+    if (!file) return Forward(file);
+    const std::string path = PackedPathOf(*file);
+    if (!check_) {
+      if (Result<> packed = Pack(*file, path, console); !packed) return packed;
+    }
+    const Result<PackedFile> packed = PackedFile::Open(path, PackedFileOf(*file));
+    if (!packed) return Forward(packed);
+    if (check_) {
+      for (size_t i = 0; i < packed->num_entries(); ++i) {
+        if (Result<> whole = packed->CheckEntry(i); !whole) return whole;
+      }
+    }
+    return console.out.Write(fmt::format("{}: {} matrices, {}{}\n", path, packed->num_entries(),
+                                         BytesText(packed->file_bytes()),
+                                         check_ ? ", up to date and whole" : ""));
+  }
+
+ private:
+  Result<> Pack(const GgufFile& file, const std::string& path, Console& console) const {
+    const int num_threads = threads_.has_value() ? static_cast<int>(*threads_)
+                                                 : ReadCpuTopology().num_compute_threads();
+    Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(num_threads);
+    if (!pool) return Forward(pool);
+    Progress progress(
+        console.status, console.clock,
+        {.what = "Packing", .unit = ProgressUnit::kBytes, .columns = console.columns});
+    return PackModel({.file = file,
+                      .path = path,
+                      .pool = **pool,
+                      .progress = [&progress](uint64_t done_bytes, uint64_t total_bytes) {
+                        progress.Update(static_cast<int64_t>(done_bytes),
+                                        static_cast<int64_t>(total_bytes));
+                      }});
+  }
+
+  ModelArgument model_;
+  bool check_ = false;
+  std::optional<int64_t> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePackCommand() {
+  return std::make_unique<PackCommand>();
+}
+
+}  // namespace baton
