@@ -61,8 +61,7 @@ uint64_t KernelSuiteContext::BytesBehindCaches() const {
   // A little more than twice the largest cache, but never so little that a slow start would show.
   const uint64_t wanted =
       std::max(64 * kMiB, 2 * machine.CacheBytes(3) + machine.CacheBytes(3) / 16);
-  // A matrix is held twice while it is packed.
-  const uint64_t most = std::min(options.max_bytes / 2, 2048 * kMiB);
+  const uint64_t most = std::min(options.max_bytes, 2048 * kMiB);
   if (wanted <= most) return wanted;
   const std::string note = fmt::format(
       "matrices and caches were cut to {} MiB: part of them lay in the last-level cache",

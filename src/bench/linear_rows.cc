@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +20,7 @@ namespace {
 
 constexpr int64_t kFewRows = 16;  // up to here reading the weights is what should bind
 constexpr int64_t kLargeInputs = 4096;
+constexpr int64_t kDistinctOutputs = 64;  // of a matrix; whole panels
 
 std::string_view PrecisionName(Precision precision) {
   return precision == Precision::kFast ? "fast" : "exact";
@@ -38,46 +41,23 @@ class LinearSubject {
     int64_t max_rows = 0;
   };
 
-  static Result<LinearSubject> Make(const Shape& shape, ThreadPool& pool) {
-    const uint64_t row_bytes = *RowBytes(shape.type, static_cast<uint64_t>(shape.num_inputs));
-    Result<AlignedBytes> bytes =
-        AlignedBytes::Allocate(row_bytes * static_cast<uint64_t>(shape.num_outputs));
-    if (!bytes) return Forward(bytes);
-    const std::span<std::byte> source(bytes->data(), bytes->size());
-    FillWeights({.type = shape.type, .num_inputs = shape.num_inputs, .seed = 7}, source);
-    Result<WeightMatrix> weights = WeightMatrix::Pack({.type = shape.type,
-                                                       .bytes = source,
-                                                       .num_outputs = shape.num_outputs,
-                                                       .num_inputs = shape.num_inputs},
-                                                      pool);
-    if (!weights) return Forward(weights);
-    LinearSubject subject(shape, *std::move(weights));
-    const uint64_t corner_bytes = row_bytes * static_cast<uint64_t>(subject.corner_outputs());
-    for (const auto part : {source.first(corner_bytes), source.last(corner_bytes)}) {
-      Result<WeightMatrix> corner = WeightMatrix::Pack({.type = shape.type,
-                                                        .bytes = part,
-                                                        .num_outputs = subject.corner_outputs(),
-                                                        .num_inputs = shape.num_inputs},
-                                                       pool);
-      if (!corner) return Forward(corner);
-      subject.corners_.push_back(*std::move(corner));
-    }
+  static Result<LinearSubject> Make(const Shape& shape) {
+    LinearSubject subject(shape);
+    if (Result<> made = subject.MakeWeights(); !made) return Forward(made);
     if (Result<> made = subject.MakeRows(); !made) return Forward(made);
     return subject;
   }
 
   const Shape& shape() const { return shape_; }
-  const WeightMatrix& weights() const { return weights_; }
+  const WeightMatrix& weights() const { return *weights_; }
   double MacsPerRow() const {
     return static_cast<double>(shape_.num_outputs) * static_cast<double>(shape_.num_inputs);
   }
-  std::span<const std::byte> WeightBytes() const {
-    return {reinterpret_cast<const std::byte*>(weights_.panel(0)), weights_.bytes()};
-  }
+  std::span<const std::byte> WeightBytes() const { return weights().panels(); }
 
   // The whole operation on the first num_rows rows.
   void Run(const KernelContext& context, Precision precision, int64_t num_rows) const {
-    Multiply(context, weights_,
+    Multiply(context, weights(),
              {.rows = rows_.data(),
               .num_rows = num_rows,
               .precision = precision,
@@ -108,12 +88,56 @@ class LinearSubject {
   }
 
  private:
-  LinearSubject(const Shape& shape, WeightMatrix weights)
-      : shape_(shape), weights_(std::move(weights)) {}
+  explicit LinearSubject(const Shape& shape) : shape_(shape) {}
 
   int64_t corner_outputs() const { return std::min<int64_t>(kPanelRows, shape_.num_outputs); }
   // No power of two, or all rows of a tile would meet in one set of the first-level cache.
   int64_t stride() const { return shape_.num_outputs + kPanelRows; }
+
+  // The panels of some rows of weights, again and again: large matrices are made in no time.
+  Result<> MakeWeights() {
+    Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(1);
+    if (!pool) return Forward(pool);
+    const int64_t distinct = std::min(shape_.num_outputs, kDistinctOutputs);
+    const uint64_t row_bytes = *RowBytes(shape_.type, static_cast<uint64_t>(shape_.num_inputs));
+    // What FillWeights repeats after kDistinctOutputs rows, so does the matrix.
+    std::vector<std::byte> source(row_bytes * static_cast<uint64_t>(distinct + kPanelRows));
+    FillWeights({.type = shape_.type, .num_inputs = shape_.num_inputs, .seed = 7}, source);
+    const auto pack = [&](int64_t first, int64_t num_outputs) {
+      return WeightMatrix::Pack(
+          {.type = shape_.type,
+           .bytes = std::span(source).subspan(row_bytes * static_cast<uint64_t>(first),
+                                              row_bytes * static_cast<uint64_t>(num_outputs)),
+           .num_outputs = num_outputs,
+           .num_inputs = shape_.num_inputs},
+          **pool);
+    };
+    Result<WeightMatrix> pattern = pack(0, distinct);
+    if (!pattern) return Forward(pattern);
+    for (const int64_t first : {int64_t{0}, shape_.num_outputs - corner_outputs()}) {
+      const int64_t in_pattern = first % kDistinctOutputs;
+      Result<WeightMatrix> corner = pack(in_pattern, corner_outputs());
+      if (!corner) return Forward(corner);
+      corners_.push_back(*std::move(corner));
+    }
+    const size_t num_panels =
+        static_cast<size_t>((shape_.num_outputs + kPanelRows - 1) / kPanelRows);
+    Result<AlignedBytes> panels =
+        AlignedBytes::Allocate(num_panels * static_cast<size_t>(pattern->panel_bytes()));
+    if (!panels) return Forward(panels);
+    panels_ = *std::move(panels);
+    for (size_t done = 0; done < panels_.size();) {
+      const size_t size = std::min(pattern->bytes(), panels_.size() - done);
+      std::memcpy(panels_.data() + done, pattern->panel(0), size);
+      done += size;
+    }
+    Result<WeightMatrix> weights = WeightMatrix::FromPanels(
+        {.type = shape_.type, .num_outputs = shape_.num_outputs, .num_inputs = shape_.num_inputs},
+        {panels_.data(), panels_.size()});
+    if (!weights) return Forward(weights);
+    weights_ = *std::move(weights);
+    return {};
+  }
 
   Result<> MakeRows() {
     Result<AlignedBuffer<float>> rows =
@@ -128,7 +152,7 @@ class LinearSubject {
     size_t input_bytes = 0;
     for (const Precision precision : {Precision::kFast, Precision::kExact}) {
       input_bytes =
-          std::max(input_bytes, RowInputsBytes(InputsShape(weights_, shape_.max_rows, precision)));
+          std::max(input_bytes, RowInputsBytes(InputsShape(weights(), shape_.max_rows, precision)));
     }
     Result<AlignedBytes> inputs = AlignedBytes::Allocate(input_bytes);
     if (!inputs) return Forward(inputs);
@@ -160,10 +184,11 @@ class LinearSubject {
   }
 
   Shape shape_;
-  WeightMatrix weights_;
-  std::vector<WeightMatrix> corners_;  // the first and the last output rows
-  AlignedBuffer<float> rows_;          // [max_rows][num_inputs]
-  AlignedBuffer<float> out_;           // [max_rows][stride]
+  AlignedBytes panels_;
+  std::optional<WeightMatrix> weights_;  // of panels_
+  std::vector<WeightMatrix> corners_;    // the first and the last output rows
+  AlignedBuffer<float> rows_;            // [max_rows][num_inputs]
+  AlignedBuffer<float> out_;             // [max_rows][stride]
   AlignedBytes inputs_;
 };
 
@@ -272,8 +297,7 @@ Result<> BenchManyRows(const KernelSuiteContext& context, DType type) {
     Result<LinearSubject> subject = LinearSubject::Make({.type = type,
                                                          .num_outputs = extents.num_outputs,
                                                          .num_inputs = extents.num_inputs,
-                                                         .max_rows = extents.num_rows},
-                                                        context.kernels.pool);
+                                                         .max_rows = extents.num_rows});
     if (!subject) return Forward(subject);
     for (const Precision precision : PrecisionsFor(type, context.options)) {
       BenchSubject(CaseOf(context, *subject, precision), {extents.num_rows});
@@ -298,8 +322,7 @@ Result<> BenchFewRows(const KernelSuiteContext& context, DType type) {
   context.progress(
       fmt::format("linear {} 1 to 16 rows x {} x {}", DTypeName(type), num_outputs, num_inputs));
   Result<LinearSubject> subject = LinearSubject::Make(
-      {.type = type, .num_outputs = num_outputs, .num_inputs = num_inputs, .max_rows = kFewRows},
-      context.kernels.pool);
+      {.type = type, .num_outputs = num_outputs, .num_inputs = num_inputs, .max_rows = kFewRows});
   if (!subject) return Forward(subject);
   for (const Precision precision : PrecisionsFor(type, context.options)) {
     BenchSubject(CaseOf(context, *subject, precision), {1, 2, 4, 8, 16});

@@ -10,7 +10,7 @@
 namespace baton {
 
 // Fills rows of blocks of a weight type: random codes and sub-scales, scales of everyday size, no
-// NaN or infinity. From a number of rows on the same ones come again.
+// NaN or infinity. After 64 rows the same ones come again.
 // Requires: `bytes` is a whole number of rows; the type has kernels.
 struct WeightFill {
   DType type = DType::kF32;

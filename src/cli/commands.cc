@@ -1,3 +1,6 @@
+#include "cli/bench_kernels_command.h"
+#include "cli/bench_limits_command.h"
+#include "cli/bench_model_command.h"
 #include "cli/chat_command.h"
 #include "cli/command.h"
 #include "cli/detokenize_command.h"
@@ -22,6 +25,9 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeTemplateCommand());
   commands.push_back(MakeEvalLogitsCommand());
   commands.push_back(MakeEvalPerplexityCommand());
+  commands.push_back(MakeBenchLimitsCommand());
+  commands.push_back(MakeBenchKernelsCommand());
+  commands.push_back(MakeBenchModelCommand());
   return commands;
 }
 

@@ -6,8 +6,8 @@ import subprocess
 
 from baton_case import BATON, BatonCase, main
 
-COMMANDS = ["run", "chat", "inspect", "pack", "tokenize", "detokenize", "template", "eval logits",
-            "eval perplexity"]
+COMMANDS = ["run", "chat", "inspect", "pack", "tokenize", "detokenize", "template",
+            "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model"]
 MODEL = "nowhere.gguf"
 
 
@@ -45,7 +45,7 @@ class Usage(BatonCase):
             self.assertEqual(text, self.ok(*words, MODEL, "-h"))
             self.assertTrue(text.startswith(f"Usage: baton {command} "), text)
             self.assertIn("\nExit status:\n", text)
-            self.assertRegex(text, rf"\nExamples?:\n  .*baton {command} ")
+            self.assertRegex(text, rf"\nExamples?:\n  .*baton {command}\b")
             for line in text.splitlines():
                 # Example lines are to be copied, so they are not wrapped.
                 if not line.startswith("  ") or line.startswith("      "):
@@ -114,6 +114,8 @@ class Usage(BatonCase):
     RUN = ["run", MODEL, "-p", "x"]
     LOGITS = ["eval", "logits", MODEL, "--ids", "x"]
     TEMPLATE = ["template", MODEL, "--messages", "x"]
+    KERNELS = ["bench", "kernels"]
+    BENCH = ["bench", "model", MODEL]
     WRONG = [
         (RUN, "--logit-bias", ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1",
                                "2147483648=1", ""]),
@@ -141,6 +143,19 @@ class Usage(BatonCase):
         (TEMPLATE, "--now", ["", "yesterday", "2023-02-29", "2024-13-01", "2024-07-26T25:00:00"]),
         (TEMPLATE, "--var", ["", "n", "=1", "n=", "n=text", "messages=1", "tools=1",
                              "bos_token=1", "add_generation_prompt=true"]),
+        (["bench", "limits"], "--threads", ["0"]),
+        (KERNELS, "--only", ["all", ""]),
+        (KERNELS, "--type", ["Q4_O", ""]),
+        (KERNELS, "--shape", ["512x1536", "1x2x33", "0x16x32", "axbxc", "1x1048576x1048576", ""]),
+        (KERNELS, "--isa", ["mmx", ""]),
+        (KERNELS, "--seconds", ["-1", "nan", "x"]),
+        (BENCH, "--prompt", ["0", "128,,512", "x", ""]),
+        (BENCH, "--depth", ["-1", "16777216", ""]),
+        (BENCH, "--batch", ["0", "1025"]),
+        (BENCH, "--threads", ["1,two", "0"]),
+        (BENCH, "--isa", ["mmx"]),
+        (BENCH, "--repeat", ["0", "1001"]),
+        (BENCH, "--plot", [""]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]

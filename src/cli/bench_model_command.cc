@@ -1,0 +1,211 @@
+#include "cli/bench_model_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "bench/model_suite.h"
+#include "cli/bench_options.h"
+#include "cli/model_argument.h"
+#include "cli/progress.h"
+#include "model/model_spec.h"
+#include "threads/pool.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kMostBatch = 1024;
+constexpr int64_t kMostRounds = 1000;
+constexpr double kMaxRowSeconds = 30;
+
+// A file to write a plot to, opened before the long work so that a wrong name is known at once.
+// What is in it stays until the plot is there; a new file goes again if there is none.
+class PlotFile {
+ public:
+  static Result<PlotFile> Open(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return PlotFile(fd, path, /*is_new=*/true);
+    const int old = errno == EEXIST ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : -1;
+    if (old >= 0) return PlotFile(old, path, /*is_new=*/false);
+    return Fail(ErrorCode::kInternal,
+                fmt::format("cannot write '{}': {}", path, std::system_category().message(errno)));
+  }
+  PlotFile(PlotFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), is_new_(other.is_new_) {}
+  PlotFile& operator=(PlotFile&&) = delete;
+  ~PlotFile() {
+    if (fd_ < 0) return;
+    ::close(fd_);
+    if (is_new_) ::unlink(path_.c_str());
+  }
+
+  Result<> Write(const std::string& text) {
+    // Devices and pipes cannot be shortened and need not be.
+    if (::ftruncate(fd_, 0) != 0 && errno != EINVAL) {
+      return Fail(ErrorCode::kInternal, fmt::format("cannot write '{}': {}", path_,
+                                                    std::system_category().message(errno)));
+    }
+    is_new_ = false;
+    return FdOutput(fd_, "'" + path_ + "'").Write(text);
+  }
+
+ private:
+  PlotFile(int fd, std::string path, bool is_new)
+      : fd_(fd), path_(std::move(path)), is_new_(is_new) {}
+  int fd_;
+  std::string path_;
+  bool is_new_;  // and without a plot
+};
+
+class BenchModelCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "bench model",
+            .summary = "prefill and decode of a model beside this machine's limits",
+            .usages = {"MODEL [OPTION]..."},
+            .description =
+                {"Times steps of the forward pass, from token ids to the logits of the last row; "
+                 "loading and sampling do not count. Prompts are random tokens. For decode at a "
+                 "depth the cache is filled with random numbers instead of computed ones.",
+                 "The limit of a row is what its multiply-adds take at the machine's peaks or "
+                 "what its bytes (weights, keys, values) take at the speed of reading the same "
+                 "memory, whichever is longer, measured in turn with the row. A row is repeated "
+                 "until 30 seconds are over."},
+            .examples = {"baton bench model model.gguf",
+                         "baton bench model model.gguf --prompt 512 --depth 0,8000 --threads 1,2 "
+                         "--plot model.svg"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("What to measure (lists have commas between the numbers)");
+    const IntegerRange tokens = {.min = 1, .max = ModelLimits::kMaxContext - 1};
+    DeclareIntegers(options,
+                    {.names = "--prompt",
+                     .value = "LIST",
+                     .help = "Prefill of so many tokens (default: 128,512,2048,8000)"},
+                    tokens, &prompts_);
+    DeclareIntegers(options,
+                    {.names = "--depth",
+                     .value = "LIST",
+                     .help = "Decode with so many tokens in the cache (default: 0,2048,8000)"},
+                    {.min = 0, .max = tokens.max}, &depths_);
+    DeclareIntegers(options,
+                    {.names = "--batch",
+                     .value = "LIST",
+                     .help = "Decode of so many sequences at once, at the first of the depths "
+                             "(default: 1,2,4,8,16)"},
+                    {.min = 1, .max = kMostBatch}, &batches_);
+    DeclareIntegers(options,
+                    {.names = "-t,--threads",
+                     .value = "LIST",
+                     .help = "Numbers of threads (default: the physical cores this process may "
+                             "use)"},
+                    {.min = 1, .max = ThreadPool::kMaxThreads}, &threads_);
+    options.Group("Computing");
+    DeclareIsa(options, &isa_);
+    options.Choice({.names = "--precision",
+                    .value = "NAME",
+                    .help = "Inputs of quantized layers: fast or exact (default: fast)"},
+                   {"fast", "exact"}, &precision_);
+    options.Integer({.names = "--chunk",
+                     .value = "N",
+                     .help = "Prompt tokens that are read in one step (default: 512)"},
+                    {.min = 1, .max = 1 << 20}, &chunk_);
+    options.Group("Measuring");
+    options.Integer({.names = "--repeat",
+                     .value = "N",
+                     .help = "Rounds of each row, after one to warm up (default: 5)"},
+                    {.min = 1, .max = kMostRounds}, &repeat_);
+    DeclareQuick(options, &is_quick_);
+    options.Group("Report");
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    options.Flag({.names = "--csv", .value = "", .help = "Print comma-separated values"}, &csv_);
+    options.File({.names = "--plot",
+                  .value = "FILE",
+                  .help = "Write a plot as SVG besides: speed and limit by prompt, depth and "
+                          "batch"},
+                 &plot_path_);
+  }
+
+  Result<> Check() override {
+    if (json_ && csv_) return Fail(ErrorCode::kInvalid, "--json and --csv exclude each other");
+    return model_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    std::optional<PlotFile> plot;
+    if (plot_path_.has_value()) {
+      Result<PlotFile> file = PlotFile::Open(*plot_path_);
+      if (!file) return Forward(file);
+      plot.emplace(*std::move(file));
+    }
+    const Result<ModelReport> report = Measure(console);
+    console.status.Clear();
+    if (!report) return Forward(report);
+    if (plot.has_value()) {
+      if (Result<> written = plot->Write(ModelAsSvg(*report)); !written) return written;
+    }
+    return console.out.Write(json_  ? ModelAsJson(*report)
+                             : csv_ ? ModelAsCsv(*report)
+                                    : ModelAsText(*report));
+  }
+
+ private:
+  ModelSuiteOptions Options() const {
+    const bool q = is_quick_;
+    return {.path = model_.path(),
+            .isa = isa_.value_or(BestIsa()),
+            .precision = precision_ == "exact" ? Precision::kExact : Precision::kFast,
+            .prompts = Or(prompts_, q ? Numbers{20} : Numbers{128, 512, 2048, 8000}),
+            .depths = Or(depths_, q ? Numbers{0, 70} : Numbers{0, 2048, 8000}),
+            .batches = Or(batches_, q ? Numbers{1, 2} : Numbers{1, 2, 4, 8, 16}),
+            .threads = Or(threads_, {BenchThreads(std::nullopt)}),
+            .chunk_tokens = chunk_.value_or(q ? 16 : 512),
+            .num_rounds = static_cast<int>(repeat_.value_or(q ? 1 : 5)),
+            .max_row_seconds = kMaxRowSeconds};
+  }
+
+  Result<ModelReport> Measure(Console& console) const {
+    Progress loading(console.status, console.clock,
+                     {.what = "Loading", .unit = ProgressUnit::kBytes, .columns = console.columns});
+    return BenchModel(
+        Options(), [&console](const std::string& what) { ShowStatus(console, what); },
+        [&loading](uint64_t done, uint64_t total) {
+          loading.Update(static_cast<int64_t>(done), static_cast<int64_t>(total));
+        });
+  }
+
+  using Numbers = std::vector<int64_t>;
+  static Numbers Or(const Numbers& given, const Numbers& usual) {
+    return given.empty() ? usual : given;
+  }
+
+  ModelArgument model_;
+  Numbers prompts_;
+  Numbers depths_;
+  Numbers batches_;
+  Numbers threads_;
+  std::optional<Isa> isa_;
+  std::optional<std::string> precision_;
+  std::optional<int64_t> chunk_;
+  std::optional<int64_t> repeat_;
+  std::optional<std::string> plot_path_;
+  bool is_quick_ = false;
+  bool json_ = false;
+  bool csv_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeBenchModelCommand() {
+  return std::make_unique<BenchModelCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,41 @@
+// What the benchmark commands have in common.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/option_set.h"
+#include "kernels/isa.h"
+
+namespace baton {
+
+// --threads with a help text of the command's own.
+void DeclareBenchThreads(OptionSet& options, const std::string& help,
+                         std::optional<int64_t>* threads);
+
+// --quick: everything once with tiny sizes, to see that it runs.
+void DeclareQuick(OptionSet& options, bool* is_quick);
+
+// --isa, one of this machine's.
+void DeclareIsa(OptionSet& options, std::optional<Isa>* isa);
+
+// Whole numbers in the range with commas between them, at most 64.
+void DeclareIntegers(OptionSet& options, OptionText text, IntegerRange range,
+                     std::vector<int64_t>* numbers);
+
+// The threads given, or as many as this process should compute with.
+int BenchThreads(std::optional<int64_t> given);
+
+// What a benchmark may take for what it works on: half of what is free. Units: bytes.
+uint64_t MemoryForBench();
+
+// Shows what is being measured, on a terminal.
+void ShowStatus(Console& console, const std::string& what);
+
+// The words between commas, empty ones too; at most 64, the last with all that is left.
+std::vector<std::string> SplitList(const std::string& text);
+
+}  // namespace baton

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Every benchmark once with tiny sizes: it runs, is right, and its reports have their shape."""
+import csv
+import importlib.machinery
+import importlib.util
+import io
+import json
+import xml.etree.ElementTree
+
+from baton_case import SMOL, TESTS, BatonCase, cached, main
+
+TYPES = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "F16",
+         "BF16", "F32"]
+
+
+def floors():
+    """tools/bench_floors as a module."""
+    loader = importlib.machinery.SourceFileLoader(
+        "bench_floors", str(TESTS.parent / "tools/bench_floors"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_floors",
+                                                                             loader))
+    loader.exec_module(module)
+    return module
+
+
+class Bench(BatonCase):
+    def check_table(self, text):
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 100, line)
+        self.assertRegex(text, r"(?m)^CPU +\S")
+
+    def test_help(self):
+        for command in ["limits", "kernels", "model"]:
+            text = self.ok("bench", command, "--help")
+            self.assertTrue(text.startswith(f"Usage: baton bench {command} "), text)
+            self.assertIn("--quick", text)
+        self.assertIn("'bench' needs one of: limits, kernels, model", self.fails("bench", code=2))
+
+    def test_limits(self):
+        self.check_table(self.ok("bench", "limits", "--quick", "--threads", "2"))
+        report = json.loads(self.ok("bench", "limits", "--quick", "--threads", "2", "--json"))
+        self.assertEqual([read["from"] for read in report["reads"]],
+                         ["L1", "L2", "L3", "memory", "memory"])
+        isas = report["machine"]["instruction_sets"]
+        self.assertEqual([limit["isa"] for limit in report["arithmetic"]], [*isas, isas[-1]])
+        for limit in report["arithmetic"]:
+            self.assertGreater(limit["f32_macs_per_second"]["median"], 1e7)
+
+    def test_kernels(self):
+        report = json.loads(self.ok("bench", "kernels", "--quick", "--json"))
+        rows = report["rows"]
+        self.assertTrue(all(row["verified"] for row in rows))
+        linear = [row for row in rows if row["operation"] == "linear"]
+        self.assertEqual(sorted({row["type"] for row in linear}), sorted(TYPES))
+        self.assertEqual({row["shape"]["rows"] for row in linear}, {1, 2, 4, 8, 16, 18})
+        operations = {row["operation"] for row in rows}
+        self.assertGreaterEqual(operations, {"linear", "prefill-attention", "decode-attention",
+                                             "rms-norm", "quantize", "rope", "kv-write"})
+        for row in rows:
+            self.assertGreater(row["seconds"]["median"], 0)
+            self.assertTrue(row["limits"])
+
+    def test_kernels_as_table_and_csv(self):
+        arguments = ["bench", "kernels", "--quick", "--only", "linear", "--type", "Q4_0,F32",
+                     "--precision", "fast"]
+        self.check_table(self.ok(*arguments))
+        rows = list(csv.DictReader(io.StringIO(self.ok(*arguments, "--csv"))))
+        self.assertEqual([row["type"] for row in rows], ["Q4_0"] * 6 + ["F32"] * 6)
+        self.assertTrue(all(None not in row and None not in row.values() for row in rows))
+        shaped = self.ok(*arguments, "--shape", "3x20x64", "--isa", "all", "--csv")
+        rows = list(csv.DictReader(io.StringIO(shaped)))
+        self.assertEqual({row["extents"] for row in rows}, {"3x20x64"})
+        self.assertIn("portable", {row["isa"] for row in rows})
+
+    def test_model(self):
+        plot = self.folder / "plot.svg"
+        plot.write_text("something longer than nothing" * 1000)
+        text = self.ok("bench", "model", cached(SMOL), "--quick", "--threads", "1,2", "--json",
+                       "--plot", plot)
+        report = json.loads(text)
+        self.assertEqual(len(report["rows"]), 2 * 4)
+        self.assertEqual([row["depth"] for row in report["rows"][:4]], [0, 0, 70, 0])
+        self.assertGreater(report["memory"]["peak_resident_bytes"],
+                           report["memory"]["weight_bytes"])
+        root = xml.etree.ElementTree.parse(plot).getroot()
+        self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+        self.assertEqual(len(root.findall(".//{*}circle")), 2 * (1 + 2 + 2) + 2)
+
+    def test_model_as_table_and_csv(self):
+        arguments = ["bench", "model", cached(SMOL), "--quick", "--prompt", "7", "--depth", "3",
+                     "--batch", "1"]
+        self.check_table(self.ok(*arguments))
+        rows = list(csv.DictReader(io.StringIO(self.ok(*arguments, "--csv"))))
+        self.assertEqual([row["phase"] for row in rows], ["prefill", "decode"])
+        self.assertGreater(float(rows[0]["tokens_per_second"]), 0)
+
+    def test_what_is_refused(self):
+        cases = [
+            (["kernels", "--type", "Q4_O"], "--type takes Q4_0, "),
+            (["kernels", "--type", "Q4_0,"], "--type takes"),
+            (["kernels", "--shape", "512x1536"], "--shape takes rows x outputs x inputs"),
+            (["kernels", "--shape", "1x2x33"], "--shape takes"),
+            (["kernels", "--shape", "1x1048576x1048576"], "--shape takes"),
+            (["kernels", "--isa", "mmx"], "--isa"),
+            (["kernels", "--only", "all"], "--only takes linear, attention, rows"),
+            (["kernels", "--json", "--csv"], "exclude each other"),
+            (["kernels", "--seconds", "-1"], "--seconds takes"),
+            (["limits", "--threads", "0"], "--threads takes"),
+            (["model"], "name a model file"),
+            (["model", "x.gguf", "--prompt", "128,,512"], "--prompt takes whole numbers from 1"),
+            (["model", "x.gguf", "--depth", "-1"], "--depth takes"),
+            (["model", "x.gguf", "--threads", "1,two"], "--threads takes"),
+            (["model", "x.gguf", "--batch", ",".join(["1"] * 65)], "--batch takes"),
+        ]
+        for arguments, words in cases:
+            self.assertIn(words, self.fails("bench", *arguments, code=2))
+        self.assertIn("nowhere.gguf", self.fails("bench", "model", "nowhere.gguf"))
+        self.assertIn("cannot write", self.fails("bench", "model", cached(SMOL), "--quick",
+                                                 "--plot", self.folder / "no/folder.svg"))
+        leftover = self.folder / "leftover.svg"
+        self.fails("bench", "model", "nowhere.gguf", "--plot", leftover)
+        self.assertFalse(leftover.exists())
+        self.assertIn("do not fit", self.fails("bench", "model", cached(SMOL), "--depth",
+                                               "1000000", "--batch", "1000"))
+
+
+class Floors(BatonCase):
+    """tools/bench_floors on reports that are written here."""
+
+    def row(self, **changes):
+        row = {"operation": "linear", "type": "Q4_0", "precision": "fast", "isa": "avx512",
+               "threads": 1, "shape": {"rows": 512, "outputs": 1536, "inputs": 576},
+               "limits": {"int8": {"share": 0.65}, "fma": {"share": 2.5}}, "verified": True}
+        return {**row, **changes}
+
+    def test_best_of_all_tries_counts(self):
+        best = floors().Best()
+        for share in (0.30, 0.63, 0.55):
+            best.take({"rows": [self.row(limits={"int8": {"share": share}})]})
+        self.assertEqual(list(best.values.values()), [0.63])
+        self.assertEqual(best.below(), [])
+
+    def test_what_is_below_is_found(self):
+        cases = [
+            (self.row(limits={"int8": {"share": 0.61}}), True),
+            (self.row(type="Q6_K", limits={"int8": {"share": 0.54}}), False),
+            (self.row(isa="avx2", limits={"fma": {"share": 1.8}}), True),
+            (self.row(isa="avx2", type="Q8_0", limits={"fma": {"share": 1.8}}), False),
+            (self.row(precision="exact", limits={"int8": {"share": 0.32}}), False),
+            (self.row(type="F32", precision=None, limits={"fma": {"share": 0.84}}), True),
+            (self.row(shape={"rows": 1, "outputs": 4096, "inputs": 4096},
+                      limits={"read": {"share": 0.84}}), True),
+            (self.row(shape={"rows": 4, "outputs": 4096, "inputs": 4096},
+                      compared={"of": "time of 1 row", "ratio": 1.6}), True),
+            (self.row(shape={"rows": 4, "outputs": 4096, "inputs": 4096},
+                      compared={"of": "time of 1 row", "ratio": 1.3}), False),
+        ]
+        for row, is_below in cases:
+            best = floors().Best()
+            best.take({"rows": [row]})
+            self.assertEqual(len(best.values), 1, row)
+            self.assertEqual(bool(best.below()), is_below, row)
+
+    def test_wrong_bits_are_no_speed(self):
+        best = floors().Best()
+        best.take({"rows": [self.row(verified=False)]})
+        self.assertEqual(len(best.wrong), 1)
+
+
+if __name__ == "__main__":
+    main()
