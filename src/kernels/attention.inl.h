@@ -35,6 +35,10 @@ constexpr int TileVectors(int num_rows) {
 #endif
 }
 
+// Components or tokens per turn of an inner loop. Its end is mispredicted, which costs as much as a
+// few of them; fewer turns are predicted better.
+inline constexpr int kStepsAtOnce = 4;
+
 // The elements of a block: binary16 from the cache, or f32 if widened for many rows.
 BATON_INLINE f32x16 LoadElements(const uint16_t* p) {
   return LoadHalf(p);
@@ -51,8 +55,8 @@ BATON_INLINE void Prefetch128(const uint16_t*, const char* p) {
 BATON_INLINE void Prefetch128(const float*, const char*) {}
 
 // logits[r][v] = q[r] . keys[16 lanes of v], for V vectors of keys.
-// q: [head_dim][R]; keys: [head_dim][64]; logits: [R][64]; ahead: 128 bytes prefetched per
-// component.
+// q: [R][head_dim]; keys: [head_dim][64]; logits: [R][64]; ahead: 128 bytes prefetched per
+// component. Requires: head_dim is a multiple of 4.
 template <int R, int V, typename T>
 [[gnu::noinline]] void Logits(const float* q, const T* keys, int head_dim, const char* ahead,
                               float* logits) {
@@ -62,16 +66,19 @@ template <int R, int V, typename T>
     BATON_UNROLL
     for (int v = 0; v < V; ++v) sum[r][v] = Zero();
   }
-  for (int c = 0; c < head_dim; ++c) {
-    Prefetch128(keys, ahead + c * 128);
-    f32x16 key[V];
+  for (int first = 0; first < head_dim; first += kStepsAtOnce) {
     BATON_UNROLL
-    for (int v = 0; v < V; ++v) key[v] = LoadElements(keys + c * kBlockTokens + v * kLanes);
-    BATON_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const f32x16 x = Set1(q[c * R + r]);
+    for (int c = first; c < first + kStepsAtOnce; ++c) {
+      Prefetch128(keys, ahead + c * 128);
+      f32x16 key[V];
       BATON_UNROLL
-      for (int v = 0; v < V; ++v) sum[r][v] = Fma(x, key[v], sum[r][v]);
+      for (int v = 0; v < V; ++v) key[v] = LoadElements(keys + c * kBlockTokens + v * kLanes);
+      BATON_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const f32x16 x = Set1(q[r * head_dim + c]);
+        BATON_UNROLL
+        for (int v = 0; v < V; ++v) sum[r][v] = Fma(x, key[v], sum[r][v]);
+      }
     }
   }
   BATON_UNROLL
@@ -99,7 +106,7 @@ template <int R, int V, typename T>
     BATON_UNROLL
     for (int v = 0; v < V; ++v) sum[r][v] = Load(o + r * o_stride + v * kLanes);
   }
-  for (int t = tokens.begin; t < tokens.end; ++t) {
+  const auto add = [&](int t) __attribute__((always_inline)) {
     Prefetch128(values, ahead + t * 128);
     f32x16 value[V];
     BATON_UNROLL
@@ -110,7 +117,13 @@ template <int R, int V, typename T>
       BATON_UNROLL
       for (int v = 0; v < V; ++v) sum[r][v] = Fma(x, value[v], sum[r][v]);
     }
+  };
+  int t = tokens.begin;
+  for (; t + kStepsAtOnce <= tokens.end; t += kStepsAtOnce) {
+    BATON_UNROLL
+    for (int i = 0; i < kStepsAtOnce; ++i) add(t + i);
   }
+  for (; t < tokens.end; ++t) add(t);
   BATON_UNROLL
   for (int r = 0; r < R; ++r) {
     BATON_UNROLL
@@ -132,6 +145,21 @@ BATON_INLINE float MaxLane(f32x16 a) {
 #endif
 }
 
+// Whether any lane of a is greater than b; one that is NaN is not.
+BATON_INLINE bool AnyGreater(f32x16 a, float b) {
+#if defined(BATON_ISA_AVX512)
+  return _mm512_cmp_ps_mask(a.v, _mm512_set1_ps(b), _CMP_GT_OQ) != 0;
+#elif defined(BATON_ISA_AVX2)
+  const __m256 bound = _mm256_set1_ps(b);
+  return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a.lo, bound, _CMP_GT_OQ),
+                                         _mm256_cmp_ps(a.hi, bound, _CMP_GT_OQ))) != 0;
+#else
+  bool any = false;
+  BATON_EACH_LANE any = any || a.v[i] > b;
+  return any;
+#endif
+}
+
 BATON_INLINE int ClampLanes(int n) {
   return n < 0 ? 0 : n > kLanes ? kLanes : n;
 }
@@ -143,8 +171,9 @@ struct RowState {
   float* l;  // [16] lanes of the sum of weights
 };
 
-// Multiplies a row's sums by 2^(m - top), and takes top as its m.
-[[gnu::noinline, gnu::cold]] void Rescale(const RowState& row, float top, int head_dim) {
+// Takes the largest lane as the row's m, and multiplies its sums by 2^(old m - new m).
+[[gnu::noinline, gnu::cold]] void Rescale(const RowState& row, f32x16 tops, int head_dim) {
+  const float top = MaxLane(tops);
   const f32x16 factor = Exp2(Sub(Set1(*row.m), Set1(top)));
   Store(row.l, Mul(Load(row.l), factor));
   for (int c = 0; c < head_dim; c += kLanes) Store(row.o + c, Mul(Load(row.o + c), factor));
@@ -170,9 +199,10 @@ template <bool kAllVisible>
       s[v] = SelectBelow(ClampLanes(visible.begin - v * kLanes), hidden, s[v]);
     }
   }
-  const float top = MaxLane(Max(Max(s[0], s[1]), Max(s[2], s[3])));
-  if (top > *row.m + kLazyMargin) [[unlikely]]
-    Rescale(row, top, head_dim);
+  // The maximum itself is wanted only where it is new, which is seldom.
+  const f32x16 tops = Max(Max(s[0], s[1]), Max(s[2], s[3]));
+  if (AnyGreater(tops, *row.m + kLazyMargin)) [[unlikely]]
+    Rescale(row, tops, head_dim);
   const f32x16 m = Set1(*row.m);
   BATON_UNROLL
   for (int v = 0; v < kBlockVectors; ++v) {
@@ -191,7 +221,7 @@ struct BlockWork {
   bool prefetch;              // by the first group of a task only
   bool whole;                 // all rows see all tokens
   const TokenRange* visible;  // [R], unless whole
-  const float* q;             // [head_dim][R]
+  const float* q;             // [R][head_dim]
   float* logits;              // [R][64]
   float* o;                   // [R][head_dim]
   float* m;                   // [R]

@@ -21,7 +21,7 @@ BATON_INLINE bool IsFirstSegment(const AttentionTask& task, int row, int64_t seg
 
 void Attend(const AttentionTask& task) {
   const TaskRows rows = LayOut(task);
-  PackQueries(task, rows);
+  ScaleQueries(task, rows);
   const SegmentRange segments = SegmentsOf(task);
   for (int64_t segment = segments.first; segment <= segments.last; ++segment) {
     AttendSegment(task, rows, segment);
@@ -39,7 +39,7 @@ void Attend(const AttentionTask& task) {
 
 void AttendOneSegment(const AttentionTask& task, int64_t segment, const AttentionPartial& partial) {
   const TaskRows rows = LayOut(task);
-  PackQueries(task, rows);
+  ScaleQueries(task, rows);
   AttendSegment(task, rows, segment);
   for (int r = 0; r < rows.num_rows; ++r) {
     if (!SeesSegment(task, PositionOf(task, r), segment)) continue;

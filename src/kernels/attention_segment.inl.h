@@ -1,5 +1,6 @@
-// A row's way through its segments, on f32x16: pack the queries, attend one segment, merge, finish.
-// attention_isa.cc puts these together for prefill (all segments) and decode (one at a time).
+// A row's way through its segments, on f32x16: scale the queries, attend one segment, merge,
+// finish. attention_isa.cc puts these together for prefill (all segments) and decode (one at a
+// time).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ inline constexpr int kWidenGroups = 3;
 // A task's arrays in its scratch memory.
 struct TaskRows {
   int num_rows;
-  float* q;         // groups of kGroupRows, the last of what is left: [head_dim][rows of the group]
+  float* q;         // [num_rows][head_dim], times the task's factor
   float* o;         // [num_rows][head_dim], of the running segment
   float* merged_o;  // [num_rows][head_dim]
   float* l;         // [num_rows][16]
@@ -64,17 +65,14 @@ BATON_INLINE int64_t PositionOf(const AttentionTask& task, int row) {
   return task.first_position + row / task.group;
 }
 
-// q of the task, times its factor, in groups of rows.
-BATON_INLINE void PackQueries(const AttentionTask& task, const TaskRows& rows) {
-  for (int first = 0; first < rows.num_rows; first += kGroupRows) {
-    const int count = MinInt(kGroupRows, rows.num_rows - first);
-    float* packed = rows.q + int64_t{first} * task.head_dim;
-    for (int r = 0; r < count; ++r) {
-      const int row = first + r;
-      const float* q =
-          task.q + (row / task.group) * task.q_stride + int64_t{row % task.group} * task.head_dim;
-      for (int c = 0; c < task.head_dim; ++c) packed[c * count + r] = q[c] * task.q_factor;
-    }
+// q of the task, times its factor.
+BATON_INLINE void ScaleQueries(const AttentionTask& task, const TaskRows& rows) {
+  const f32x16 factor = Set1(task.q_factor);
+  for (int row = 0; row < rows.num_rows; ++row) {
+    const float* from =
+        task.q + (row / task.group) * task.q_stride + int64_t{row % task.group} * task.head_dim;
+    float* to = rows.q + int64_t{row} * task.head_dim;
+    for (int c = 0; c < task.head_dim; c += kLanes) Store(to + c, Mul(Load(from + c), factor));
   }
 }
 
