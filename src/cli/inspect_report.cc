@@ -13,6 +13,7 @@
 #include "engine/tokenizer_from_gguf.h"
 #include "kernels/rope.h"
 #include "model/arch/architecture.h"
+#include "model/packed_model.h"
 #include "model/weight_plan.h"
 #include "tensor/kv_record.h"
 #include "text/chat_template.h"
@@ -170,6 +171,16 @@ void AddMemory(const GgufFile& file, const ModelSpec& spec, std::optional<int64_
   if (!fits) report.lacks.push_back(fits.error().message);
 }
 
+// A packed file that does not belong to the model keeps it from being loaded.
+void AddPackedFile(const GgufFile& file, InspectReport& report) {
+  const Result<PackedFile> packed = PackedFile::Open(PackedPathOf(file), PackedFileOf(file));
+  if (packed) {
+    report.packed = PackedFacts{.path = packed->path(), .file_bytes = packed->file_bytes()};
+  } else if (packed.error().code != ErrorCode::kNotFound) {
+    report.lacks.push_back(packed.error().message);
+  }
+}
+
 // What stands in the way of the model, and of its text.
 void AddModel(const GgufFile& file, std::optional<int64_t> context_tokens, InspectReport& report) {
   if (file.tensors().empty()) {
@@ -198,6 +209,7 @@ void AddModel(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
     if (!table) report.lacks.push_back("RoPE: " + table.error().message);
   }
   AddMemory(file, *spec, context_tokens, report);
+  AddPackedFile(file, report);
 }
 
 // Loading parses the template, too.

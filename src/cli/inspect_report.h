@@ -66,6 +66,12 @@ struct MemoryFacts {
   uint64_t total_bytes() const { return weight_bytes + kv_bytes + workspace_bytes; }
 };
 
+// A packed file that belongs to the model (`baton pack`).
+struct PackedFacts {
+  std::string path;
+  uint64_t file_bytes = 0;
+};
+
 struct InspectReport {
   std::string path;
   std::vector<std::string> parts;
@@ -88,6 +94,7 @@ struct InspectReport {
   int64_t num_window_layers = 0;
   std::optional<uint64_t> kv_bytes_per_token;
   std::optional<MemoryFacts> memory;
+  std::optional<PackedFacts> packed;
   std::vector<std::string> unused_tensors;
   // Sentences; empty if Baton can run the file.
   std::vector<std::string> lacks;

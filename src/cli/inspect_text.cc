@@ -193,6 +193,11 @@ std::string InspectText(const InspectReport& report) {
   }
   AddTokenizerLines(report, lines);
   AddCostLines(report, lines);
+  if (report.packed.has_value()) {
+    lines.Add("packed file", fmt::format("{}, up to date", BytesText(report.packed->file_bytes)));
+  } else if (report.has_spec) {
+    lines.Add("packed file", "none; 'baton pack' makes one, and loading instant");
+  }
   if (!report.unused_tensors.empty()) {
     std::string names;
     for (size_t i = 0; i < report.unused_tensors.size() && i < kMaxNames; ++i) {
@@ -245,6 +250,9 @@ std::string InspectJson(const InspectReport& report) {
       {"chat_template", report.chat_template.has_value() ? Json(*report.chat_template) : Json()},
       {"kv_bytes_per_token", has_kv ? Json(*report.kv_bytes_per_token) : Json()},
       {"memory", MemoryJson(report)},
+      {"packed_file", report.packed.has_value() ? Json{{"path", report.packed->path},
+                                                       {"bytes", report.packed->file_bytes}}
+                                                : Json()},
       {"unused_tensors", report.unused_tensors},
       {"runs", report.lacks.empty()},
       {"lacks", report.lacks},

@@ -25,7 +25,9 @@ class Packed(BatonCase):
         path = self.model()
         packed = str(path) + ".packed"
         unpacked_tokens = self.answer(path)
+        self.assertIn("packed file", self.ok("inspect", path))
         self.assertIn("model.gguf.packed", self.ok("pack", path))
+        self.assertRegex(self.ok("inspect", path), r"packed file +[0-9.]+ MiB, up to date")
         self.assertIn("whole", self.ok("pack", path, "--check"))
         self.assertEqual(self.answer(path), unpacked_tokens)
         for isa in ("portable", "auto"):
@@ -53,6 +55,7 @@ class Packed(BatonCase):
             file.write(byte)
         self.assertRegex(self.fails("run", path, "-p", "Hello", "-n", "1"), r"stale.*baton pack")
         self.assertEqual(self.answer(path, "--no-packed"), unpacked_tokens)
+        self.assertRegex(self.ok("inspect", path), r"does not run(.|\n)*stale")
 
         # Making it anew replaces it and leaves nothing else behind.
         self.ok("pack", path)
