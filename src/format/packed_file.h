@@ -12,35 +12,34 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/hash.h"
+#include "base/replacing_file.h"
 #include "base/result.h"
 #include "format/gguf.h"
 #include "format/mapped_file.h"
 
 namespace baton {
 
-// 128 bits of a hash.
-struct PackedKey {
-  uint64_t low = 0;
-  uint64_t high = 0;
-  friend bool operator==(const PackedKey&, const PackedKey&) = default;
-};
-
-// The key of a text.
-PackedKey PackedKeyOf(std::string_view text);
-
 // What tells one model file from another: names, types, shapes and places of all tensors, and the
 // first and last bytes of each. Reads two pages of each tensor at most.
-PackedKey FingerprintOf(const GgufFile& file);
+Hash128 FingerprintOf(const GgufFile& file);
 
 // The packed file that belongs to a model file: its path (of the first part) and ".packed".
 std::string PackedPathOf(const GgufFile& file);
+
+// A matrix in the table, as the file has it.
+struct PackedEntry {
+  Hash128 key;
+  uint64_t offset = 0;
+  uint64_t num_bytes = 0;
+  uint64_t checksum = 0;
+  uint64_t reserved = 0;
+};
 
 // An open packed file. Move-only; bytes stay where they are when it is moved.
 // Threads: const functions from any thread.
@@ -51,7 +50,7 @@ class PackedFile {
 
   // What a reader of matrices expects of a file.
   struct Expected {
-    PackedKey source;             // the fingerprint of the model file
+    Hash128 source;               // the fingerprint of the model file
     uint32_t layout_version = 0;  // of the bytes of a matrix
   };
 
@@ -65,24 +64,18 @@ class PackedFile {
   size_t num_entries() const { return entries_.size(); }
 
   // The bytes of a matrix, aligned to a page; nothing if there is none.
-  std::optional<std::span<const std::byte>> Find(const PackedKey& key) const;
+  std::optional<std::span<const std::byte>> Find(const Hash128& key) const;
 
   // Compares entry i with its checksum, which reads all of it. Errors: corrupt.
   // Requires: i < num_entries().
   Result<> CheckEntry(size_t i) const;
 
  private:
-  struct Entry {
-    PackedKey key;
-    uint64_t offset;
-    uint64_t num_bytes;
-    uint64_t checksum;
-  };
   PackedFile() = default;
 
   std::string path_;
   MappedFile file_;
-  std::vector<Entry> entries_;  // sorted by key
+  std::vector<PackedEntry> entries_;  // sorted by key
 };
 
 // Writes a packed file, matrix by matrix. Until Finish succeeds there is no file at the path, or
@@ -94,23 +87,22 @@ class PackedWriter {
   static Result<PackedWriter> Create(const std::string& path, const PackedFile::Expected& about,
                                      uint32_t num_entries);
 
-  PackedWriter(PackedWriter&&) noexcept;
-  PackedWriter& operator=(PackedWriter&&) noexcept;
-  // Removes what was not finished.
-  ~PackedWriter();
-
   // Appends a matrix. Errors: internal (the disk is full, ...).
   // Requires: fewer than num_entries so far, each with a key of its own.
-  Result<> Add(const PackedKey& key, std::span<const std::byte> bytes);
+  Result<> Add(const Hash128& key, std::span<const std::byte> bytes);
 
   // Writes the table, waits for the disk, and gives the file its name.
   // Requires: all entries were added. Errors: internal.
   Result<> Finish();
 
  private:
-  class File;
-  explicit PackedWriter(std::unique_ptr<File> file);
-  std::unique_ptr<File> file_;
+  PackedWriter(ReplacingFile file, const PackedFile::Expected& about, uint32_t num_entries);
+
+  ReplacingFile file_;
+  PackedFile::Expected about_;
+  uint32_t num_entries_;
+  uint64_t end_;  // of what is written, the table included
+  std::vector<PackedEntry> entries_;
 };
 
 }  // namespace baton

@@ -3,14 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include "format/test_image.h"
 
 namespace baton {
 namespace {
@@ -23,6 +21,10 @@ std::vector<std::byte> Bytes(size_t count, int seed) {
     bytes[i] = static_cast<std::byte>(static_cast<int>(i) * 31 + seed);
   }
   return bytes;
+}
+
+Hash128 KeyOf(std::string_view text) {
+  return Hasher().Add(text).Finish();
 }
 
 class PackedFileTest : public testing::Test {
@@ -42,8 +44,8 @@ class PackedFileTest : public testing::Test {
   void WriteTwo() {
     Result<PackedWriter> writer = PackedWriter::Create(path_, kAbout, 2);
     ASSERT_TRUE(writer.has_value()) << writer.error().message;
-    ASSERT_TRUE(writer->Add(PackedKeyOf("a"), Bytes(5000, 1)));
-    ASSERT_TRUE(writer->Add(PackedKeyOf("b"), Bytes(64, 2)));
+    ASSERT_TRUE(writer->Add(KeyOf("a"), Bytes(5000, 1)));
+    ASSERT_TRUE(writer->Add(KeyOf("b"), Bytes(64, 2)));
     ASSERT_TRUE(writer->Finish());
   }
   std::string Content() const {
@@ -69,13 +71,13 @@ TEST_F(PackedFileTest, GivesBackWhatWasWritten) {
   ASSERT_TRUE(file.has_value()) << file.error().message;
   ASSERT_EQ(file->num_entries(), 2u);
   for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(file->CheckEntry(i));
-  const auto a = file->Find(PackedKeyOf("a"));
-  const auto b = file->Find(PackedKeyOf("b"));
+  const auto a = file->Find(KeyOf("a"));
+  const auto b = file->Find(KeyOf("b"));
   ASSERT_TRUE(a && b);
   EXPECT_THAT(*a, testing::ElementsAreArray(Bytes(5000, 1)));
   EXPECT_THAT(*b, testing::ElementsAreArray(Bytes(64, 2)));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(b->data()) % 64, 0u);
-  EXPECT_FALSE(file->Find(PackedKeyOf("c")).has_value());
+  EXPECT_FALSE(file->Find(KeyOf("c")).has_value());
 }
 
 TEST_F(PackedFileTest, RefusesAnotherModelOrVersion) {
@@ -121,7 +123,7 @@ TEST_F(PackedFileTest, AnUnfinishedFileLeavesTheOldOne) {
   {
     Result<PackedWriter> writer = PackedWriter::Create(path_, {{9, 9}, 7}, 2);
     ASSERT_TRUE(writer.has_value());
-    ASSERT_TRUE(writer->Add(PackedKeyOf("a"), Bytes(10, 1)));
+    ASSERT_TRUE(writer->Add(KeyOf("a"), Bytes(10, 1)));
     EXPECT_EQ(FilesInFolder(), 2u);
   }
   EXPECT_EQ(FilesInFolder(), 1u);

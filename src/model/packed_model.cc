@@ -13,10 +13,15 @@ PackedFile::Expected PackedFileOf(const GgufFile& file) {
   return {.source = FingerprintOf(file), .layout_version = kPanelLayoutVersion};
 }
 
-PackedKey PackedKeyOf(const GgufFile& file, const WeightUse& use) {
+Hash128 PackedKeyOf(const GgufFile& file, const WeightUse& use) {
   const WeightSource source = SourceOf(file, use);
-  return PackedKeyOf(fmt::format("{} {} {}x{} {}", use.tensor_name, use.first_row,
-                                 source.num_outputs, source.num_inputs, DTypeName(source.type)));
+  return Hasher()
+      .Add(use.tensor_name)
+      .Add(static_cast<uint64_t>(use.first_row))
+      .Add(static_cast<uint64_t>(source.num_outputs))
+      .Add(static_cast<uint64_t>(source.num_inputs))
+      .Add(static_cast<uint64_t>(source.type))
+      .Finish();
 }
 
 Result<> PackModel(const PackModelArgs& args) {
@@ -37,7 +42,7 @@ Result<> PackModel(const PackModelArgs& args) {
   uint64_t done_bytes = 0;
   for (const WeightUse& use : matrices) {
     const WeightSource source = SourceOf(args.file, use);
-    const PackedKey key = PackedKeyOf(args.file, use);
+    const Hash128 key = PackedKeyOf(args.file, use);
     const Result<WeightMatrix> matrix = WeightMatrix::Pack(source, args.pool);
     if (!matrix) {
       return Fail(matrix.error().code, fmt::format("{}: tensor {}: {}", args.file.name(),

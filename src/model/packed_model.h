@@ -17,7 +17,7 @@ namespace baton {
 PackedFile::Expected PackedFileOf(const GgufFile& file);
 
 // The key of the matrix that a use reads: its tensor, rows and type.
-PackedKey PackedKeyOf(const GgufFile& file, const WeightUse& use);
+Hash128 PackedKeyOf(const GgufFile& file, const WeightUse& use);
 
 struct PackModelArgs {
   const GgufFile& file;
