@@ -62,6 +62,8 @@ class Outputs(unittest.TestCase):
         with self.assertRaisesRegex(engines.Unavailable, "p, exit status 3: the last word$"):
             engines.output_of([sys.executable, "-c", "import sys; print('first\\nthe last word', "
                                "file=sys.stderr); sys.exit(3)"], "p")
+        with self.assertRaisesRegex(engines.Unavailable, "p was ended by SIGILL$"):
+            engines.output_of([sys.executable, "-c", "import os; os.kill(os.getpid(), 4)"], "p")
         self.assertEqual(engines.output_of([sys.executable, "-c", "print(input())"], "p", "x"),
                          "x\n")
 
@@ -75,7 +77,7 @@ class OpenVinoWorker(unittest.TestCase):
         path = pathlib.Path(folder.name, "worker.py")
         path.write_text("import json, sys\n"
                         "def answer(v): print(json.dumps(v), flush=True)\n" + body)
-        engine = engines.OpenVino(sys.executable, path, 2)
+        engine = engines.OpenVino(sys.executable, path, 2, True)
         self.addCleanup(engine.close)
         return engine
 
@@ -200,16 +202,20 @@ class Summary(unittest.TestCase):
 class Report(unittest.TestCase):
     setting = {"date": "2030-01-02", "cpu": "A CPU", "cpus": 2, "isa": "AVX-512 VNNI",
                "has_avx512_vnni": True, "threads": 2, "rounds": 3, "commit": "",
+               "without_amx": False,
                "versions": {"Baton": "0.1", "llama.cpp": "b1"}}
 
     def test_other_sections_stay(self):
-        once = report.replace_section("# Performance\n\nby hand\n", "one")
+        once = report.replace_section("# Performance\n\nby hand\n", "one", False)
         self.assertTrue(once.startswith("# Performance\n\nby hand\n\n<!-- tools/peers: begin"))
         more = once + "\n## Kernels\n\nmore by hand\n"
-        twice = report.replace_section(more, "two")
+        twice = report.replace_section(more, "two", False)
         self.assertEqual(twice, more.replace("one", "two"))
-        self.assertEqual(report.replace_section(twice, "two"), twice)
-        self.assertTrue(report.replace_section("", "x").startswith("# Performance\n\n<!--"))
+        self.assertEqual(report.replace_section(twice, "two", False), twice)
+        both = report.replace_section(twice, "three", True)
+        self.assertTrue(both.startswith(twice))
+        self.assertEqual(report.replace_section(both, "four", True), both.replace("three", "four"))
+        self.assertTrue(report.replace_section("", "x", False).startswith("# Performance\n\n<!--"))
 
     def test_tables(self):
         line = summary.summarize(PREFILL, Summary.found)
@@ -293,7 +299,7 @@ class Install(unittest.TestCase):
         with mock.patch.object(install, "PINS", self.folder / "pins.txt"), \
                 mock.patch.object(install, "LLAMA_PROGRAMS", ("one",)), \
                 mock.patch.dict(os.environ, environment):
-            return install.install_llama(self.folder / "peers", lambda text: None)
+            return install.install_llama(self.folder / "peers", True, lambda text: None)
 
     CMAKE = (b"cmake_minimum_required(VERSION 3.13)\nproject(x NONE)\n"
              b"file(WRITE ${CMAKE_BINARY_DIR}/bin/one \"%s\")\nadd_custom_target(one)\n")
@@ -304,7 +310,7 @@ class Install(unittest.TestCase):
         self.assertEqual((programs / "one").read_text(), "first")
         (programs / "one").write_text("kept")
         self.assertEqual((self.install("0" * 64) / "one").read_text(), "kept")
-        (self.folder / "peers/llama.cpp-7/built-for").write_text("another machine")
+        (self.folder / "peers/llama.cpp-7/build/built-for").write_text("another machine")
         self.assertEqual((self.install("0" * 64) / "one").read_text(), "first")
 
     @unittest.skipIf(os.system("command -v cmake ninja > /dev/null"), "cmake or ninja is missing")

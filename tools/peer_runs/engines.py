@@ -4,7 +4,9 @@ The rates hold no loading of the model. Prompts are random tokens in all engines
 those that come; no engine's speed depends on which they are.
 """
 import json
+import os
 import select
+import signal
 import subprocess
 
 TIMEOUT = 1800  # seconds, of one measurement
@@ -21,6 +23,8 @@ def output_of(command, name, given=""):
                               text=True, errors="replace", timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{name} took longer than {TIMEOUT} s") from None
+    if done.returncode < 0:
+        raise Unavailable(f"{name} was ended by {signal.Signals(-done.returncode).name}")
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise Unavailable(f"{name}, exit status {done.returncode}: {lines[-1][:300]}")
@@ -102,6 +106,15 @@ class Llama:
             words += ["-p", row.tokens, "-n", 0]
         return {"rate": llama_bench_rate(output_of(words, "llama-bench"), row)}
 
+    def failure(self, model):
+        """Why a short prompt cannot be computed at all, or None."""
+        try:
+            output_of([self._programs / "llama-bench", "-m", model, "-t", self._threads, "-p", 64,
+                       "-n", 0, "-r", 1, "-o", "json"], "llama-bench")
+        except Unavailable as error:
+            return str(error)
+        return None
+
     def close(self):
         pass
 
@@ -111,8 +124,10 @@ class OpenVino:
 
     name = "OpenVINO"
 
-    def __init__(self, python, worker, threads):
+    def __init__(self, python, worker, threads, with_amx):
         self._python, self._worker, self._threads = python, worker, threads
+        self._environment = dict(os.environ) if with_amx else {
+            **os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
         self._process, self._model, self._failure = None, None, None
         self.version = None
 
@@ -137,7 +152,8 @@ class OpenVino:
         self._model = model
         self._process = subprocess.Popen(  # pylint: disable=consider-using-with
             [str(self._python), str(self._worker), str(model), str(self._threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=self._environment)
         try:
             self.version = self._answer()["versions"]
             self.ask({"work": "generate", "tokens": 64, "new": 4, "sequences": 1}, model)  # warms

