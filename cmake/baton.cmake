@@ -25,10 +25,9 @@ if(BATON_FUZZ)
 endif()
 
 # baton_folder(NAME [DEPS folder...] [LINK library...])
-#   Makes the library baton_NAME of the folder's *.cc (without *_test.cc, *_bench.cc, *_isa.cc and
-#   main.cc), and, when testing, one program NAME_test of its *_test.cc and a program for each
-#   *_bench.cc. DEPS are other folders, LINK third-party targets; TEST_DEPS and TEST_LINK what tests
-#   and benchmarks need besides.
+#   Makes the library baton_NAME of the folder's *.cc (without *_test.cc, *_isa.cc and main.cc), and,
+#   when testing, one program NAME_test of its *_test.cc. DEPS are other folders, LINK third-party
+#   targets; TEST_DEPS and TEST_LINK what tests need besides.
 function(baton_folder NAME)
   cmake_parse_arguments(ARG "" "" "DEPS;LINK;TEST_DEPS;TEST_LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
@@ -37,7 +36,7 @@ function(baton_folder NAME)
   if(BATON_ONLY_TESTS)
     list(FILTER tests INCLUDE REGEX "/(${BATON_ONLY_TESTS})_test\\.cc$")
   endif()
-  list(FILTER sources EXCLUDE REGEX "(_test|_bench|_isa|/main)\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_isa|/main)\\.cc$")
   set(deps ${ARG_DEPS})
   list(TRANSFORM deps PREPEND baton_)
   set(test_deps ${ARG_TEST_DEPS})
@@ -57,26 +56,4 @@ function(baton_folder NAME)
       BATON_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
     add_test(NAME ${NAME} COMMAND ${NAME}_test)
   endif()
-  if(BUILD_TESTING AND benchmark_FOUND)
-    baton_benchmarks(baton_${NAME} ${test_deps} ${ARG_TEST_LINK})
-  endif()
-endfunction()
-
-# Makes a program x_bench of each x_bench.cc of the folder, and the test bench_x that runs it with
-# the arguments that the file itself states: "// The tests run it with ARGUMENTS."
-function(baton_benchmarks)
-  file(GLOB sources CONFIGURE_DEPENDS *_bench.cc)
-  foreach(source IN LISTS sources)
-    get_filename_component(program ${source} NAME_WE)
-    add_executable(${program} ${source})
-    target_link_libraries(${program} PRIVATE ${ARGN} benchmark::benchmark)
-    file(STRINGS ${source} said REGEX "^// The tests run it with .*\\.$")
-    if(NOT said MATCHES "^// The tests run it with (.*)\\.$")
-      message(FATAL_ERROR "${source}: add a line '// The tests run it with ARGUMENTS.'")
-    endif()
-    separate_arguments(arguments UNIX_COMMAND "${CMAKE_MATCH_1}")
-    string(REGEX REPLACE "_bench$" "" name ${program})
-    add_test(NAME bench_${name} COMMAND ${program} ${arguments})
-    set_tests_properties(bench_${name} PROPERTIES LABELS bench TIMEOUT 120)
-  endforeach()
 endfunction()

@@ -51,7 +51,7 @@ class Table:
 
 
 def is_test(path):
-    return path.stem.endswith(("_test", "_bench"))
+    return path.stem.endswith("_test")
 
 
 def for_tests(path):

@@ -15,7 +15,7 @@ import re
 import sys
 
 MAX_FILE, MAX_TEST_FILE, MAX_FUNCTION, AIM_FILE = 600, 900, 70, 300
-FOLDERS = ("src", "tests", "fuzz", "bench", "tools")
+FOLDERS = ("src", "tests", "fuzz", "tools")
 CONTROL = re.compile(r"^(namespace|class|struct|union|enum|extern)\b|^inline namespace\b")
 ACCESS = re.compile(r"(\s|(public|private|protected)\s*:)*")
 NOISE = re.compile(

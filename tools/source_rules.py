@@ -15,12 +15,12 @@ import re
 import sys
 
 # Folders whose files are looked at, and files of the root.
-FOLDERS = ("src", "tests", "fuzz", "bench", "tools", "docs", "cmake", ".ci")
+FOLDERS = ("src", "tests", "fuzz", "tools", "docs", "cmake", ".ci")
 ROOT_FILES = ("README.md", "CHANGELOG.md", "CMakeLists.txt", "check", "demo")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 # In documents: `src/...`, `tools/...` and so on in code quotes, and links to files.
-QUOTED_PATH = re.compile(r"`((?:\./)?(?:src|tools|docs|tests|fuzz|bench|cmake|\.ci)/[\w./*<>{},-]*)`")
+QUOTED_PATH = re.compile(r"`((?:\./)?(?:src|tools|docs|tests|fuzz|cmake|\.ci)/[\w./*<>{},-]*)`")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 TOUR_PATH = re.compile(r"`(\w+/\w[\w./]*\.(?:h|cc))`")
 

@@ -45,16 +45,14 @@ std::string ModelName(const ModelReport& report) {
 
 std::string ModelAsText(const ModelReport& report) {
   std::string text = MachineAsText(report.machine);
-  text += fmt::format("model        {} ({}), {}\n", ModelName(report), report.architecture,
-                      report.weight_types);
+  text += fmt::format("model        {} ({})\n", ModelName(report), report.architecture);
+  text += fmt::format("weights      {}\n", report.weight_types);
   text += fmt::format("computed     {}, precision {}, chunks of {}, loaded in {:.2f} s\n",
                       IsaName(report.isa), PrecisionWord(report.precision), report.chunk_tokens,
                       report.load_seconds);
-  text += fmt::format(
-      "memory       {} weights, {} cache at most, {} workspace, {} resident at "
-      "most\n\n",
-      MiB(report.weight_bytes), MiB(report.kv_bytes), MiB(report.workspace_bytes),
-      MiB(report.peak_resident_bytes));
+  text += fmt::format("memory       {} weights, {} cache, {} workspace; {} resident at most\n\n",
+                      MiB(report.weight_bytes), MiB(report.kv_bytes), MiB(report.workspace_bytes),
+                      MiB(report.peak_resident_bytes));
   TextTable table({"phase", ">threads", ">prompt", ">depth", ">sequences", ">tokens/s", ">time",
                    ">limit", ">share", "bound by", ">spread"});
   for (const ModelRow& row : report.rows) {

@@ -202,8 +202,20 @@ std::string Grid(const PlotPanel& panel, const Axes& axes) {
   return svg;
 }
 
-// A measured line, its points with their values, and its limit.
-std::string Series(const PlotSeries& series, size_t colour, const Axes& axes, bool is_top) {
+// Whether nothing measured stands above this at the same place.
+bool IsHighest(const PlotPanel& panel, const PlotPoint& point) {
+  for (const PlotSeries& series : panel.series) {
+    for (const PlotPoint& other : series.points) {
+      if (other.x == point.x && other.y > point.y) return false;
+    }
+  }
+  return true;
+}
+
+// A measured line, its points, the values of those that are the highest, and its limit.
+std::string Series(const PlotPanel& panel, size_t index, const Axes& axes) {
+  const PlotSeries& series = panel.series[index];
+  const size_t colour = index % kLight.size();
   std::vector<PlotPoint> points = series.points;
   std::sort(points.begin(), points.end(),
             [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; });
@@ -216,7 +228,7 @@ std::string Series(const PlotSeries& series, size_t colour, const Axes& axes, bo
     if (point.limit > 0) limits += fmt::format("{:.1f},{:.1f} ", x, axes.Y(point.limit));
     marks += fmt::format("<circle class=\"d{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>\n", colour,
                          x, axes.Y(point.y));
-    if (is_top) {
+    if (IsHighest(panel, point)) {
       marks += Text({x, axes.Y(point.y) - 9, "value", "middle"},
                     NumberText(point.y < 10 ? std::round(point.y * 10) / 10 : std::round(point.y)));
     }
@@ -278,7 +290,7 @@ std::string PlotAsSvg(const Plot& plot) {
     const Axes axes(panel, kMargin + static_cast<double>(i) * kPanelWidth);
     svg += Grid(panel, axes);
     for (size_t s = 0; s < panel.series.size(); ++s) {
-      svg += Series(panel.series[s], s % kLight.size(), axes, s + 1 == panel.series.size());
+      svg += Series(panel, s, axes);
     }
   }
   return svg + "</svg>\n";
