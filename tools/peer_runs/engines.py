@@ -100,7 +100,7 @@ class Llama:
                  "-fa", int(self._flash), "-r", 1, "-o", "json"]
         if row.work == "decode":
             words += ["-p", 0, "-n", row.tokens, "-d", row.depth]
-        elif row.tokens > 2048:  # its warming run would be as long as the measurement
+        elif row.tokens > 256:  # its own warming run would be as long as the measurement
             words += ["--no-warmup", "-p", f"128,{row.tokens}", "-n", 0]
         else:
             words += ["-p", row.tokens, "-n", 0]
