@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/answer_stream.h"
+#include "cli/cache_option.h"
 #include "cli/chat_input.h"
 #include "cli/chat_prompt.h"
 #include "cli/chat_template_option.h"
@@ -229,6 +230,7 @@ class ChatCommand final : public Command {
     chat_template_.Declare(options);
     options.Flag({.names = "-q,--quiet", .value = "", .help = "Print no figures"}, &quiet_);
     sampling_.Declare(options);
+    cache_.Declare(options);
     compute_.Declare(options);
   }
 
@@ -265,10 +267,12 @@ class ChatCommand final : public Command {
     if (!known) return known;
     Result<Generator> generator = Generator::Make(*model);
     if (!generator) return Forward(generator);
+    if (Result<> loaded = cache_.Load(*generator, console); !loaded) return loaded;
     if (console.interactive) (void)console.err.Write("/help lists the commands; /exit leaves.\n");
     console.in.ReleaseEcho();
-    return compute_.Finish(ChatSession(*model, *generator, console, std::move(options)).Run(),
-                           console);
+    Result<> done = ChatSession(*model, *generator, console, std::move(options)).Run();
+    done = cache_.Save(std::move(done), *generator, console);
+    return compute_.Finish(std::move(done), console);
   }
 
  private:
@@ -278,6 +282,7 @@ class ChatCommand final : public Command {
   std::vector<std::string> files_;
   std::optional<std::string> system_;
   ChatTemplateOption chat_template_;
+  CacheOption cache_;
   bool quiet_ = false;
 };
 

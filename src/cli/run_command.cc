@@ -4,6 +4,7 @@
 
 #include "cli/answer_json.h"
 #include "cli/answer_stream.h"
+#include "cli/cache_option.h"
 #include "cli/chat_prompt.h"
 #include "cli/chat_template_option.h"
 #include "cli/conversation.h"
@@ -81,6 +82,7 @@ class RunCommand final : public Command {
                              "the model's own distribution and of the one drawn from"},
                     {.min = 0, .max = kMaxTopLogprobs}, &logprobs_);
     options.Flag({.names = "-q,--quiet", .value = "", .help = "Print no figures"}, &quiet_);
+    cache_.Declare(options);
     compute_.Declare(options);
   }
 
@@ -164,12 +166,19 @@ class RunCommand final : public Command {
   Result<> Answer(const GenerationRequest& request, LoadedModel& model, Console& console) const {
     Result<Generator> generator = Generator::Make(model);
     if (!generator) return Forward(generator);
+    if (Result<> loaded = cache_.Load(*generator, console); !loaded) return loaded;
+    return cache_.Save(Generate(request, model, *generator, console), *generator, console);
+  }
+
+  Result<> Generate(const GenerationRequest& request, const LoadedModel& model,
+                    Generator& generator, Console& console) const {
     AnswerStream stream(console, /*show_text=*/!json_);
     const InterruptScope scope(console.interrupt);
     const Result<GenerationResult> result =
-        generator->Generate(request, stream, console.interrupt.requested());
+        generator.Generate(request, stream, console.interrupt.requested());
     Result<> written = stream.Finish();
     if (!result) return Forward(result);
+    cache_.TellIfUnused(result->figures.cached_tokens, console);
     if (written && json_)
       written = console.out.Write(AnswerJson(request, *result, stream.reading(), model));
     if (!written) return written;
@@ -188,6 +197,7 @@ class RunCommand final : public Command {
   std::optional<std::string> question_;
   std::optional<std::string> system_;
   ChatTemplateOption chat_template_;
+  CacheOption cache_;
   std::optional<int64_t> logprobs_;
   bool raw_ = false;
   bool no_special_ = false;

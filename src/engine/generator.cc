@@ -246,6 +246,18 @@ void Generator::Reset() {
   runner_->Reset();
 }
 
+Result<> Generator::SaveCache(const std::string& path,
+                              const SavedSequenceProgress& progress) const {
+  if (cached_tokens() == 0) {
+    return Fail(ErrorCode::kInvalid, path + ": nothing was computed that could be saved");
+  }
+  return runner_->Save(path, progress);
+}
+
+Result<> Generator::LoadCache(const std::string& path, const SavedSequenceProgress& progress) {
+  return runner_->Load(path, progress);
+}
+
 int64_t Generator::cached_tokens() const {
   return runner_->ledger().computed;
 }

@@ -22,6 +22,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/loaded_model.h"
+#include "kv/saved_sequence.h"
 #include "sample/sampler.h"
 #include "sample/sampling_params.h"
 #include "sample/stop_rules.h"
@@ -101,6 +102,12 @@ class Generator {
 
   // Forgets the sequence and gives its blocks back.
   void Reset();
+
+  // Saves the cache of the sequence to a file, and makes a saved one this sequence's, so that a
+  // prompt that begins with its tokens computes only the rest. Progress: blocks.
+  // Errors: invalid (there is nothing to save), as SequenceRunner::Save and Load.
+  Result<> SaveCache(const std::string& path, const SavedSequenceProgress& progress) const;
+  Result<> LoadCache(const std::string& path, const SavedSequenceProgress& progress);
 
   // Tokens whose keys and values are in the cache.
   int64_t cached_tokens() const;

@@ -11,6 +11,7 @@
 #include "format/packed_file.h"
 #include "model/arch/architecture.h"
 #include "model/packed_model.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 namespace {
@@ -76,6 +77,19 @@ Result<std::optional<PackedFile>> OpenPackedFile(const GgufFile& file, const Loa
   return Forward(packed);
 }
 
+Hash128 KvKeyOf(const GgufFile& file, Precision precision) {
+  const Hash128 weights = FingerprintOf(file);
+  return Hasher()
+      .Add("KV block")
+      .Add(uint64_t{kNumericsVersion})
+      .Add(uint64_t{kKvRecordVersion})
+      .Add(static_cast<uint64_t>(precision))
+      .Add(weights.low)
+      .Add(weights.high)
+      .Add(file.header())
+      .Finish();
+}
+
 void WarnOfUnusedTensors(const Model& model, std::vector<std::string>& warnings) {
   const std::vector<std::string>& unused = model.unused_tensors();
   if (unused.empty()) return;
@@ -102,6 +116,7 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   Result<int64_t> context = ChooseContext(*spec, options, loaded.warnings);
   if (!context) return Forward(context);
   loaded.context_tokens = *context;
+  loaded.kv_key = KvKeyOf(*file, options.precision);
   if (Result<> fits = CheckFits(*file, *spec, options, *context); !fits) return Forward(fits);
 
   Result<std::unique_ptr<ChatTemplate>> chat_template = OpenChatTemplate(*file, options);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "kernels/isa.h"
 #include "kernels/linear.h"
@@ -47,6 +48,9 @@ struct LoadedModel {
   std::string path;
   LoadOptions options;
   int64_t context_tokens = 0;
+  // Of all that the bits of a KV block depend on: model file, precision, versions. What is cached
+  // under one key serves whoever has the same.
+  Hash128 kv_key;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Model> model;
   std::unique_ptr<Tokenizer> tokenizer;

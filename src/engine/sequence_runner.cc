@@ -1,13 +1,16 @@
 #include "engine/sequence_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/check.h"
 #include "engine/memory_needs.h"
 
 namespace baton {
 
-SequenceRunner::SequenceRunner(BlockPool pool, int64_t context_tokens, int64_t chunk_tokens)
-    : chunk_tokens_(chunk_tokens), pool_(std::move(pool)), table_(pool_, context_tokens) {}
+SequenceRunner::SequenceRunner(BlockPool pool, const Options& options)
+    : options_(options), pool_(std::move(pool)), table_(pool_, options.context_tokens) {}
 
 Result<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(LoadedModel& model) {
   Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
@@ -16,7 +19,10 @@ Result<std::unique_ptr<SequenceRunner>> SequenceRunner::Make(LoadedModel& model)
   Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(num_blocks));
   if (!pool) return Forward(pool);
   std::unique_ptr<SequenceRunner> runner(
-      new SequenceRunner(*std::move(pool), model.context_tokens, model.options.chunk_tokens));
+      new SequenceRunner(*std::move(pool), {.context_tokens = model.context_tokens,
+                                            .chunk_tokens = model.options.chunk_tokens,
+                                            .vocab_size = model.model->spec().vocab_size,
+                                            .kv_key = model.kv_key}));
   const KernelContext context{.table = KernelsFor(model.options.isa), .pool = *model.pool};
   Result<StepForward> forward = StepForward::Make(
       *model.model, runner->pool_, context, QuestionOf(model.options, model.context_tokens).step);
@@ -40,7 +46,7 @@ void SequenceRunner::Start(const std::vector<TokenId>& tokens) {
 }
 
 int64_t SequenceRunner::NextChunkTokens() const {
-  return std::min(chunk_tokens_, ledger_.num_pending());
+  return std::min(options_.chunk_tokens, ledger_.num_pending());
 }
 
 Result<> SequenceRunner::ComputeChunk(const Chunk& chunk, LogitVisitor visit,
@@ -66,6 +72,53 @@ Result<> SequenceRunner::ComputeChunk(const Chunk& chunk, LogitVisitor visit,
 void SequenceRunner::Reset() {
   table_.Clear();
   ledger_ = Request();
+}
+
+Result<> SequenceRunner::Save(const std::string& path,
+                              const SavedSequenceProgress& progress) const {
+  CHECK_GE(ledger_.computed, 1);
+  std::vector<const std::byte*> blocks;
+  for (int64_t i = 0; i < NumBlocksFor(ledger_.computed); ++i) {
+    blocks.push_back(pool_.Data(table_.blocks()[static_cast<size_t>(i)]));
+  }
+  return SaveSequence(
+      {.path = path,
+       .kind = Kind(),
+       .tokens = std::span(ledger_.known).first(static_cast<size_t>(ledger_.computed)),
+       .blocks = blocks,
+       .progress = progress});
+}
+
+Result<> SequenceRunner::Load(const std::string& path, const SavedSequenceProgress& progress) {
+  Reset();
+  const Result<SavedSequence> saved = SavedSequence::Open(path, Kind(), options_.context_tokens);
+  if (!saved) return Forward(saved);
+  for (const TokenId id : saved->tokens()) {
+    if (id >= 0 && id < options_.vocab_size) continue;
+    return Fail(ErrorCode::kCorrupt, fmt::format("{}: token {} is outside the vocabulary of {}",
+                                                 path, id, options_.vocab_size));
+  }
+  Result<> loaded = LoadInto(*saved, progress);
+  if (!loaded) Reset();
+  return loaded;
+}
+
+Result<> SequenceRunner::LoadInto(const SavedSequence& saved,
+                                  const SavedSequenceProgress& progress) {
+  const int64_t num_tokens = std::ssize(saved.tokens());
+  if (Result<> reserved = table_.Reserve(num_tokens); !reserved) return reserved;
+  for (int64_t i = 0; i < saved.num_blocks(); ++i) {
+    std::byte* data = pool_.Data(table_.blocks()[static_cast<size_t>(i)]);
+    if (Result<> read = saved.ReadBlock(i, {data, pool_.layout().block_bytes()}); !read) {
+      return read;
+    }
+    if (progress) progress(i + 1, saved.num_blocks());
+  }
+  table_.Append(num_tokens);
+  ledger_.known = saved.tokens();
+  ledger_.num_prompt = num_tokens;
+  ledger_.AdvanceComputed(num_tokens);
+  return {};
 }
 
 }  // namespace baton

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -12,6 +13,7 @@
 #include "forward/step_forward.h"
 #include "kv/block_pool.h"
 #include "kv/block_table.h"
+#include "kv/saved_sequence.h"
 #include "step/request.h"
 #include "step/step_plan.h"
 
@@ -55,10 +57,29 @@ class SequenceRunner {
   // Forgets the sequence and gives its blocks back.
   void Reset();
 
- private:
-  SequenceRunner(BlockPool pool, int64_t context_tokens, int64_t chunk_tokens);
+  // Saves the tokens that are computed, and their blocks (kv/saved_sequence.h). Requires: there are
+  // any. Errors: internal.
+  Result<> Save(const std::string& path, const SavedSequenceProgress& progress) const;
 
-  int64_t chunk_tokens_;
+  // Makes a saved sequence this one: its tokens are known and computed.
+  // Errors: as SavedSequence::Open and ReadBlock; corrupt (ids outside the vocabulary); exhausted.
+  // Then the sequence is empty.
+  Result<> Load(const std::string& path, const SavedSequenceProgress& progress);
+
+ private:
+  struct Options {
+    int64_t context_tokens;
+    int64_t chunk_tokens;
+    int64_t vocab_size;
+    Hash128 kv_key;
+  };
+  SequenceRunner(BlockPool pool, const Options& options);
+  SavedSequenceKind Kind() const {
+    return {.key = options_.kv_key, .block_bytes = pool_.layout().block_bytes()};
+  }
+  Result<> LoadInto(const SavedSequence& saved, const SavedSequenceProgress& progress);
+
+  Options options_;
   BlockPool pool_;
   BlockTable table_;
   std::unique_ptr<StepForward> forward_;

@@ -97,6 +97,8 @@ class GgufFile {
   // The size of all parts together.
   uint64_t total_file_bytes() const { return total_file_bytes_; }
 
+  // The bytes of the (first) file before its data: all metadata, names and shapes.
+  std::span<const std::byte> header() const { return header_; }
   // All metadata, in file order.
   std::span<const GgufKeyValue> metadata() const { return metadata_; }
   // The value of a key, or nullptr.
@@ -145,6 +147,7 @@ class GgufFile {
   uint32_t version_ = 0;
   uint32_t alignment_ = 0;
   uint64_t total_file_bytes_ = 0;
+  std::span<const std::byte> header_;
   std::vector<std::string> part_paths_;
   std::vector<MappedFile> parts_;  // empty if parsed from memory
   std::vector<GgufKeyValue> metadata_;

@@ -158,6 +158,7 @@ Result<void> GgufAssembler::AddPart(OpenPart opened, const std::string& path) {
   if (index == 0) {
     file_.version_ = opened.part.version;
     file_.alignment_ = opened.part.alignment;
+    file_.header_ = opened.part.header;
     file_.metadata_ = std::move(opened.part.metadata);
     file_.metadata_by_key_ = std::move(opened.part.metadata_by_key);
     expected_tensors_ = opened.split.num_tensors;

@@ -363,6 +363,7 @@ Result<void> PartParser::ReadDType(TensorInfo& info) {
 
 Result<void> PartParser::PlaceTensors(const std::vector<TensorInfo>& infos) {
   const uint64_t header_end = reader_.position();
+  part_.header = image_.first(header_end);
   // No overflow: a file's size and an alignment are far below 2^63.
   const uint64_t data_start =
       (header_end + part_.alignment - 1) / part_.alignment * part_.alignment;

@@ -15,6 +15,7 @@ namespace baton {
 
 // What one file holds; everything points into its image.
 struct GgufPart {
+  std::span<const std::byte> header;  // all before the data: metadata, names, shapes
   uint32_t version = 0;
   uint32_t alignment = 0;
   std::vector<GgufKeyValue> metadata;

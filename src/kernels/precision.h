@@ -13,4 +13,8 @@ enum class Precision : int {
 };
 inline constexpr int kNumPrecisions = 2;
 
+// Grows whenever the bits of any result change (docs/numerics.md); what is saved of a computation
+// carries it.
+inline constexpr int kNumericsVersion = 1;
+
 }  // namespace baton

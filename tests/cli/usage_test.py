@@ -127,6 +127,8 @@ class Usage(BatonCase):
         (RUN, "--chat-template", ["chatlm", ""]),
         (RUN, "--logprobs", ["-1", "101", "x"]),
         (RUN, "--trace", [""]),
+        (RUN, "--save-kv", [""]),
+        (RUN, "--load-kv", [""]),
         (["chat", MODEL], "--stop", ["", "\udcff"]),
         (["chat", MODEL], "--chat-template", ["llama"]),
         (["inspect", MODEL], "--ctx", ["0", "x"]),

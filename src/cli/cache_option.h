@@ -1,0 +1,33 @@
+// --load-kv and --save-kv: the KV cache from and to a file.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/console.h"
+#include "cli/option_set.h"
+#include "engine/generator.h"
+
+namespace baton {
+
+class CacheOption {
+ public:
+  void Declare(OptionSet& options);
+
+  // Before the first prompt. Errors: as Generator::LoadCache.
+  Result<> Load(Generator& generator, Console& console) const;
+
+  // Notes that the loaded cache was of no use, if so.
+  void TellIfUnused(int64_t cached_tokens, Console& console) const;
+
+  // After the last answer, which ended so: saves whatever was computed and passes the ending on. A
+  // cache that cannot be saved is an error if nothing else was. Errors: as Generator::SaveCache.
+  Result<> Save(Result<> done, const Generator& generator, Console& console) const;
+
+ private:
+  std::optional<std::string> load_path_;
+  std::optional<std::string> save_path_;
+};
+
+}  // namespace baton

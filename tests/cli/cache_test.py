@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The KV cache in a file: --save-kv, --load-kv."""
+import json
+import os
+import pathlib
+import re
+
+from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
+
+QUESTION = "What were the names of Noah's three sons?"
+
+
+class Cache(BatonCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        text = (TESTS / "data/golden/text/kjv-slice.txt").read_text().splitlines()
+        cls.document = cls.folder / "document.txt"
+        cls.document.write_text("\n".join(text[80:100]))
+
+    def ask(self, *options, question=QUESTION, max_tokens=12):
+        return json.loads(self.ok("run", cached(SMOL), "-f", self.document, "-p", question, "-n",
+                                  max_tokens, "--temp", "0", "--json", "--logprobs", "3",
+                                  *options))
+
+    def test_a_second_question_reads_only_what_is_new(self):
+        saved = self.folder / "document.kv"
+        first = self.ask("--save-kv", saved)
+        other = "Who is named first?"
+        cold = self.ask(question=other)
+        warm = self.ask("--load-kv", saved, question=other)
+        prompt = cold["figures"]["prompt_tokens"]
+        self.assertGreater(warm["figures"]["cached_tokens"], prompt - 40)
+        self.assertEqual(warm["figures"]["prefill_tokens"],
+                         prompt - warm["figures"]["cached_tokens"])
+        # Equal to the last bit of every log-probability, under any instruction set and chunk size.
+        self.assertEqual(warm["tokens"], cold["tokens"])
+        for options in (["--isa", "portable"], ["--chunk", "7"], ["-t", "1"]):
+            again = self.ask("--load-kv", saved, *options, question=other, max_tokens=2)
+            self.assertEqual(again["tokens"], cold["tokens"][:2])
+        # The same question, too, and over the file itself.
+        self.assertEqual(self.ask("--load-kv", saved, "--save-kv", saved)["tokens"],
+                         first["tokens"])
+        self.assertEqual(self.ask("--load-kv", saved)["tokens"], first["tokens"])
+        self.assertEqual([p.name for p in pathlib.Path(self.folder).glob("document.kv*")],
+                         ["document.kv"])
+
+    def test_what_differs_is_refused(self):
+        saved = self.folder / "other.kv"
+        self.ask("--save-kv", saved)
+        run = ["run", cached(SMOL), "-p", "Hello", "-n", "1", "--load-kv"]
+        self.assertIn("another --precision", self.fails(*run, saved, "--precision", "exact"))
+        self.assertIn("another model", self.fails("run", cached(GEMMA), "--raw", "-p", "Hello", "-n",
+                                                  "1", "--load-kv", saved))
+        self.assertRegex(self.fails(*run, saved, "--ctx", "64"), r"more than the context of 64.*--ctx")
+        self.assertIn("no such file", self.fails(*run, self.folder / "none.kv"))
+        self.assertIn("not a saved cache", self.fails(*run, self.document))
+        self.assertIn("not a saved cache", self.fails(*run, self.folder))
+        with open(saved, "r+b") as file:
+            file.seek(os.path.getsize(saved) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        self.assertRegex(self.fails(*run, saved), r"other\.kv: the checksum of block \d+ is wrong")
+        os.truncate(saved, os.path.getsize(saved) - 1)
+        self.assertIn("damaged", self.fails(*run, saved))
+
+    def test_a_cache_of_no_use_is_told(self):
+        saved = self.folder / "useless.kv"
+        self.ok("run", cached(SMOL), "--raw", "-p", "Alpha beta", "-n", "1", "--save-kv", saved)
+        done = self.baton("run", cached(SMOL), "--raw", "-p", "Gamma delta", "-n", "1", "--load-kv",
+                          saved)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("of no use", done.stderr.decode())
+
+    def test_a_chat_goes_on_with_a_saved_document(self):
+        saved = self.folder / "chat.kv"
+        self.ask("--save-kv", saved)
+        done = self.baton("chat", cached(SMOL), "-f", self.document, "-n", "12", "--temp", "0",
+                          "--load-kv", saved, "--save-kv", saved, stdin=QUESTION + "\n")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        counts = re.search(r"prompt ([0-9,]+) tokens, ([0-9,]+) cached", done.stderr.decode())
+        prompt, reused = (int(count.replace(",", "")) for count in counts.groups())
+        self.assertEqual(reused, prompt - 1)
+
+    def test_a_full_disk_and_a_missing_folder(self):
+        self.assertIn("x.kv", self.baton("run", cached(SMOL), "-p", "Hello", "-n", "1", "--save-kv",
+                                         self.folder / "no" / "x.kv").stderr.decode())
+
+
+if __name__ == "__main__":
+    main()
