@@ -66,7 +66,7 @@ class Fetch(unittest.TestCase):
             file.unlink()
         run = self.fetch()
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("1 files whole, 0 of them new", run.stdout)
+        self.assertIn("1 file whole, 0 new", run.stdout)
 
     def test_replaces_a_damaged_file(self):
         (self.cache / "deep").mkdir(parents=True)

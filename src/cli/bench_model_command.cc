@@ -75,8 +75,8 @@ class BenchModelCommand final : public Command {
                  "depth the cache is filled with random numbers instead of computed ones.",
                  "The limit of a row is what its multiply-adds take at the machine's peaks or "
                  "what its bytes (weights, keys, values) take at the speed of reading the same "
-                 "memory, whichever is longer, measured in turn with the row. A row is repeated "
-                 "until 30 seconds are over."},
+                 "memory, whichever is longer, measured in turn with the row. Rows go in "
+                 "rounds; a row that has taken 30 seconds gets no more."},
             .examples = {"baton bench model model.gguf",
                          "baton bench model model.gguf --prompt 512 --depth 0,8000 --threads 1,2 "
                          "--plot model.svg"}};
@@ -119,10 +119,12 @@ class BenchModelCommand final : public Command {
                      .help = "Prompt tokens that are read in one step (default: 512)"},
                     {.min = 1, .max = 1 << 20}, &chunk_);
     options.Group("Measuring");
-    options.Integer({.names = "--repeat",
-                     .value = "N",
-                     .help = "Rounds of each row, after one to warm up (default: 5)"},
-                    {.min = 1, .max = kMostRounds}, &repeat_);
+    options.Integer(
+        {.names = "--repeat",
+         .value = "N",
+         .help = "Rounds of each row, after one to warm up, as long as they fit into 30 "
+                 "seconds (default: 5)"},
+        {.min = 1, .max = kMostRounds}, &repeat_);
     DeclareQuick(options, &is_quick_);
     options.Group("Report");
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);

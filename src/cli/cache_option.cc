@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/replacing_file.h"
 #include "cli/printable.h"
 #include "cli/progress.h"
 
@@ -28,6 +29,13 @@ void CacheOption::Declare(OptionSet& options) {
                 .help = "Start with a saved KV cache: what the prompt has in common with it, from "
                         "the start, is not read again"},
                &load_path_);
+}
+
+Result<> CacheOption::CheckPath() const {
+  if (!save_path_) return {};
+  const Result<ReplacingFile> file = ReplacingFile::Create(*save_path_);
+  if (!file) return Forward(file);
+  return {};
 }
 
 Result<> CacheOption::Load(Generator& generator, Console& console) const {

@@ -15,6 +15,9 @@ class CacheOption {
  public:
   void Declare(OptionSet& options);
 
+  // Before anything is loaded or computed: whether the file can be made at all. Errors: internal.
+  Result<> CheckPath() const;
+
   // Before the first prompt. Errors: as Generator::LoadCache.
   Result<> Load(Generator& generator, Console& console) const;
 

@@ -32,8 +32,8 @@ constexpr std::string_view kChatHelp =
     "/save FILE    write the conversation as JSON\n"
     "/load FILE    go on with a saved conversation\n"
     "/exit         leave (so does Ctrl-D)\n"
-    "A line that ends in \\ goes on in the next; \"\"\" opens and closes a message of many\n"
-    "lines. Ctrl-C stops an answer, or drops what is half typed.\n";
+    "A line that ends in \\ goes on in the next; \"\"\" opens and closes a message of\n"
+    "many lines. Ctrl-C stops an answer, or drops what is half typed.\n";
 
 // One chat, from the opened model to the last line of input.
 class ChatSession {
@@ -114,13 +114,12 @@ class ChatSession {
         Load(entry.argument);
       }
     } else {
-      const std::vector<std::string> names = {"help", "reset", "save", "load", "exit"};
+      const std::vector<std::string> names = {"/help", "/reset", "/save", "/load", "/exit"};
+      const std::string hint = DidYouMean("/" + entry.name, names);
       Complain(
           fmt::format("no command '/{}'{} /help lists them; a blank in front makes it a "
                       "message",
-                      entry.name,
-                      DidYouMean(entry.name, names).empty() ? std::string(";")
-                                                            : DidYouMean(entry.name, names)));
+                      entry.name, hint.empty() ? std::string(";") : hint));
     }
   }
 
@@ -164,7 +163,7 @@ class ChatSession {
       Complain(result.error().message);
       return {};
     }
-    if (!options_.quiet) Tell(FiguresLine(*result, stream.reading()));
+    if (!options_.quiet) Tell(FiguresNote(*result, stream.reading()));
     if (result->stop_reason == StopReason::kCancelled && result->tokens.empty()) {
       conversation_.DropLast();
       return {};
@@ -256,12 +255,14 @@ class ChatCommand final : public Command {
     sampling_.Apply(options.request);
     options.system = system_;
     options.quiet = quiet_;
-    LoadOptions load = compute_.ToLoadOptions(model_.path(), console.clock);
-    const Result<> chosen = chat_template_.Apply(console.in, load);
+    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    if (Result<> can_save = cache_.CheckPath(); !can_save) return can_save;
+    const Result<> chosen = chat_template_.Apply(console.in, *load);
     if (!chosen) return chosen;
-    const Result<> has_template = CheckHasChatTemplate(load);
+    const Result<> has_template = CheckHasChatTemplate(*load);
     if (!has_template) return has_template;
-    Result<LoadedModel> model = OpenModel(load, console);
+    Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
     const Result<> known = sampling_.CheckVocabulary(model->model->spec().vocab_size);
     if (!known) return known;

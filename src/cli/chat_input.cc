@@ -36,6 +36,22 @@ std::string Shown(std::string typed) {
   return Printable(typed, kMaxShownBytes) + (ends ? "\n" : "");
 }
 
+// Whether a line is nothing but keys that are no characters, such as the arrows: a terminal that
+// edits no lines passes them on as sequences that begin with escape.
+bool IsKeysOnly(std::string_view line) {
+  constexpr char kEscape = '\x1b';
+  line = Trim(line);
+  if (line.empty()) return false;
+  while (!line.empty()) {
+    if (line.front() != kEscape) return false;
+    const size_t end = line.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz~",
+                                          line.starts_with("\x1bO") ? 2 : 1);
+    if (end == line.npos) return false;
+    line.remove_prefix(end + 1);
+  }
+  return true;
+}
+
 // A message that grows line by line until `complete`.
 class MessageBuilder {
  public:
@@ -103,7 +119,7 @@ Result<ChatEntry> ReadChatEntry(Input& input, Output* prompts) {
       return ChatEntry{.kind = ChatEntry::Kind::kEnd, .text = {}, .name = {}, .argument = {}};
     }
     if (!message.started()) {
-      if (Trim(line->text).empty()) continue;
+      if (Trim(line->text).empty() || IsKeysOnly(line->text)) continue;
       if (line->text.starts_with('/')) return CommandOf(line->text);
     }
     message.Add(line->text);

@@ -62,6 +62,12 @@ TEST(ChatInput, SlashIsACommandUnlessABlankComesFirst) {
   EXPECT_EQ(entries[3].name, "exit");
 }
 
+TEST(ChatInput, KeysWithoutCharactersAreNoMessage) {
+  EXPECT_EQ(OneMessage("\x1b[A\n\x1b[1;5C\x1bOP\x1b[3~\n \x1b[B \none\n"), "one");
+  EXPECT_EQ(OneMessage("\x1b[Aone\n"), "\x1b[Aone");
+  EXPECT_EQ(OneMessage("\x1b\n"), "\x1b");
+}
+
 TEST(ChatInput, PromptsTellWhatIsExpected) {
   StringInput input("one\\\ntwo\n");
   StringOutput prompts;

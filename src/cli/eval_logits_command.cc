@@ -105,8 +105,9 @@ class EvalLogitsCommand final : public Command {
                               "to {}",
                               positions_->back(), num_tokens, name, num_tokens - 1));
     }
-    Result<LoadedModel> model =
-        OpenModel(compute_.ToLoadOptions(model_.path(), console.clock), console);
+    const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
     const int64_t vocab_size = model->model->spec().vocab_size;
     const Result<> known = CheckTokenIds(*ids, vocab_size, name);

@@ -80,8 +80,9 @@ class EvalPerplexityCommand final : public Command {
     if (!text) return Forward(text);
     text = RequireUtf8(std::move(*text), *text_path_);
     if (!text) return Forward(text);
-    Result<LoadedModel> model =
-        OpenModel(compute_.ToLoadOptions(model_.path(), console.clock), console);
+    const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
     const Tokenizer& tokenizer = *model->tokenizer;
     const Result<std::vector<TokenId>> tokens =

@@ -90,7 +90,7 @@ std::string FiguresText(const GenerationResult& result, const PromptReading& rea
   return text;
 }
 
-std::string FiguresLine(const GenerationResult& result, const PromptReading& reading) {
+std::string FiguresNote(const GenerationResult& result, const PromptReading& reading) {
   const AnswerFigures figures = FiguresOf(result.figures, reading);
   const GenerationFigures& counted = figures.counted;
   const std::string prefill =
@@ -98,7 +98,7 @@ std::string FiguresLine(const GenerationResult& result, const PromptReading& rea
           ? fmt::format("first token {:.2f} s, prefill {:.1f} tokens/s",
                         *figures.first_token_seconds, figures.prefill_tokens_per_second.value_or(0))
           : StoppedText(figures);
-  return fmt::format("[prompt {}, {} cached; {}; {}{}; {}]\n", TokensText(counted.prompt_tokens),
+  return fmt::format("[prompt {}, {} cached; {};\n {}{}; {}]\n", TokensText(counted.prompt_tokens),
                      CountText(counted.cached_tokens), prefill,
                      TokensText(counted.generated_tokens),
                      RateText(figures.decode_tokens_per_second), EndText(result));

@@ -34,8 +34,8 @@ AnswerFigures FiguresOf(const GenerationFigures& figures, const PromptReading& r
 // Five lines: prompt, prefill, decode, memory, stop.
 std::string FiguresText(const GenerationResult& result, const PromptReading& reading);
 
-// One line, for a turn of a chat.
-std::string FiguresLine(const GenerationResult& result, const PromptReading& reading);
+// Two lines, for a turn of a chat.
+std::string FiguresNote(const GenerationResult& result, const PromptReading& reading);
 
 // All figures as a JSON object; null for what did not happen.
 nlohmann::ordered_json FiguresJson(const GenerationFigures& figures, const PromptReading& reading);

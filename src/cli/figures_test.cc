@@ -35,9 +35,9 @@ TEST(Figures, OfAWholeAnswer) {
             "decode   11 tokens, 2.0 tokens/s\n"
             "memory   2.0 KiB of KV cache\n"
             "stop     length\n");
-  EXPECT_EQ(FiguresLine(result, {}),
-            "[prompt 100 tokens, 20 cached; first token 2.00 s, prefill 40.0 tokens/s; 11 tokens, "
-            "2.0 tokens/s; length]\n");
+  EXPECT_EQ(FiguresNote(result, {}),
+            "[prompt 100 tokens, 20 cached; first token 2.00 s, prefill 40.0 tokens/s;\n"
+            " 11 tokens, 2.0 tokens/s; length]\n");
   const nlohmann::ordered_json json = FiguresJson(kWhole, {});
   EXPECT_EQ(json["prefill_tokens"], 80);
   EXPECT_EQ(json["prefill_tokens_per_second"], 40.0);
@@ -60,7 +60,7 @@ TEST(Figures, StoppedWhileThePromptWasRead) {
   EXPECT_THAT(FiguresText(result, reading),
               HasSubstr("\nprefill  stopped after 30 of 80 tokens, 10.0 tokens/s\n"
                         "decode   0 tokens\n"));
-  EXPECT_THAT(FiguresLine(result, reading), Not(HasSubstr("first token")));
+  EXPECT_THAT(FiguresNote(result, reading), Not(HasSubstr("first token")));
   const nlohmann::ordered_json json = FiguresJson(figures, reading);
   EXPECT_EQ(json["prefill_tokens"], 30);
   EXPECT_EQ(json["prefill_seconds"], 3.0);

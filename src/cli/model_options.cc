@@ -51,23 +51,25 @@ void ComputeOptions::Declare(OptionSet& options) {
   profile_.Declare(options);
 }
 
-Result<> ComputeOptions::Finish(Result<> done, Console& console) const {
+Result<> ComputeOptions::Finish(Result<> done, Console& console) {
   Result<> reported = profile_.Report(console);
   return done ? reported : done;
 }
 
-LoadOptions ComputeOptions::ToLoadOptions(const std::string& path, Clock& clock) {
-  return {.path = path,
-          .precision = precision_name_ == "exact" ? Precision::kExact : Precision::kFast,
-          .isa = isa_.value_or(BestIsa()),
-          .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
-                                              : ReadCpuTopology().num_compute_threads(),
-          .context_tokens = context_,
-          .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
-          .recorder = profile_.Recorder(clock),
-          .use_packed_file = !no_packed_,
-          .chat_template_name = std::nullopt,
-          .chat_template_text = std::nullopt};
+Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock& clock) {
+  const Result<OpRecorder*> recorder = profile_.Recorder(clock);
+  if (!recorder) return Forward(recorder);
+  return LoadOptions{.path = path,
+                     .precision = precision_name_ == "exact" ? Precision::kExact : Precision::kFast,
+                     .isa = isa_.value_or(BestIsa()),
+                     .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
+                                                         : ReadCpuTopology().num_compute_threads(),
+                     .context_tokens = context_,
+                     .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
+                     .recorder = *recorder,
+                     .use_packed_file = !no_packed_,
+                     .chat_template_name = std::nullopt,
+                     .chat_template_text = std::nullopt};
 }
 
 }  // namespace baton

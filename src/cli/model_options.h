@@ -20,12 +20,12 @@ class ComputeOptions {
   void Declare(OptionSet& options);
 
   // How to open the model at `path`; threads default to what this process may use. The clock is
-  // that of the profile, and outlives this object's use.
-  LoadOptions ToLoadOptions(const std::string& path, Clock& clock);
+  // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder.
+  Result<LoadOptions> ToLoadOptions(const std::string& path, Clock& clock);
 
   // Passes on how the command ended, after reporting the profile if one was asked for; a profile
   // that cannot be reported is an error if nothing else was.
-  Result<> Finish(Result<> done, Console& console) const;
+  Result<> Finish(Result<> done, Console& console);
 
  private:
   std::optional<int64_t> threads_;

@@ -59,6 +59,11 @@ class PackCommand final : public Command {
       if (Result<> packed = Pack(*file, path, console); !packed) return packed;
     }
     const Result<PackedFile> packed = PackedFile::Open(path, PackedFileOf(*file));
+    if (!packed && packed.error().code == ErrorCode::kNotFound) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("{}: there is no packed file; 'baton pack {}' makes it", path,
+                              model_.path()));
+    }
     if (!packed) return Forward(packed);
     if (check_) {
       for (size_t i = 0; i < packed->num_entries(); ++i) {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "cli/number_text.h"
@@ -121,35 +121,32 @@ void ProfileOption::Declare(OptionSet& options) {
                &trace_path_);
 }
 
-OpRecorder* ProfileOption::Recorder(Clock& clock) {
+Result<OpRecorder*> ProfileOption::Recorder(Clock& clock) {
   if (!profile_ && !trace_path_) return nullptr;
-  if (!recorder_)
-    recorder_.emplace(clock, OpRecorder::Options{.keep_spans = trace_path_.has_value()});
+  if (trace_path_) {
+    Result<ReplacingFile> file = ReplacingFile::Create(*trace_path_);
+    if (!file) return Forward(file);
+    trace_ = *std::move(file);
+  }
+  recorder_.emplace(clock, OpRecorder::Options{.keep_spans = trace_path_.has_value()});
   return &*recorder_;
 }
 
-Result<> ProfileOption::Report(Console& console) const {
+Result<> ProfileOption::Report(Console& console) {
   if (!recorder_) return {};
   if (profile_) {
     if (Result<> written = console.err.Write(ProfileText(*recorder_)); !written) return written;
   }
-  if (!trace_path_) return {};
+  if (!trace_) return {};
   const std::string json = TraceJson(*recorder_);
-  std::FILE* file = std::fopen(trace_path_->c_str(), "we");
-  const bool written =
-      file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed) {
-    return Fail(ErrorCode::kInternal, *trace_path_ + ": the trace cannot be written there");
-  }
-  if (recorder_->spans_left_out() > 0) {
-    return console.err.Write(
-        fmt::format("baton: note: {} operations are not in the trace, which "
-                    "keeps the first {}\n",
-                    CountText(recorder_->spans_left_out()),
-                    CountText(static_cast<int64_t>(OpRecorder::kMaxSpans))));
-  }
-  return {};
+  Result<> written = trace_->WriteAt(0, std::as_bytes(std::span(json)));
+  if (written) written = trace_->Finish(json.size());
+  if (!written || recorder_->spans_left_out() == 0) return written;
+  return console.err.Write(
+      fmt::format("baton: note: {} operations are not in the trace, which "
+                  "keeps the first {}\n",
+                  CountText(recorder_->spans_left_out()),
+                  CountText(static_cast<int64_t>(OpRecorder::kMaxSpans))));
 }
 
 }  // namespace baton

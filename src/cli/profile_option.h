@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/replacing_file.h"
 #include "base/result.h"
 #include "cli/console.h"
 #include "cli/option_set.h"
@@ -22,17 +23,20 @@ class ProfileOption {
  public:
   void Declare(OptionSet& options);
 
-  // What steps shall be recorded with, or null if nobody asked. Lives as long as this object.
-  OpRecorder* Recorder(Clock& clock);
+  // What steps shall be recorded with, or null if nobody asked. Lives as long as this object. The
+  // file of the trace is begun here, so that a wrong path costs no time.
+  // Errors: internal (it cannot be created).
+  Result<OpRecorder*> Recorder(Clock& clock);
 
   // Prints the table to standard error and writes the trace. Errors: internal (the file cannot be
   // written).
-  Result<> Report(Console& console) const;
+  Result<> Report(Console& console);
 
  private:
   bool profile_ = false;
   std::optional<std::string> trace_path_;
   std::optional<OpRecorder> recorder_;
+  std::optional<ReplacingFile> trace_;
 };
 
 }  // namespace baton

@@ -114,14 +114,16 @@ class RunCommand final : public Command {
     const Result<std::string> text =
         ReadPrompt({.files = files, .question = question_}, console.in);
     if (!text) return Forward(text);
-    LoadOptions load = compute_.ToLoadOptions(model_.path(), console.clock);
-    const Result<> chosen = chat_template_.Apply(console.in, load);
+    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    if (Result<> can_save = cache_.CheckPath(); !can_save) return can_save;
+    const Result<> chosen = chat_template_.Apply(console.in, *load);
     if (!chosen) return chosen;
     if (!raw_) {
-      const Result<> has_template = CheckHasChatTemplate(load);
+      const Result<> has_template = CheckHasChatTemplate(*load);
       if (!has_template) return has_template;
     }
-    Result<LoadedModel> model = OpenModel(load, console);
+    Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
     GenerationRequest request;
     sampling_.Apply(request);

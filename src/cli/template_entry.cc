@@ -1,10 +1,15 @@
 #include "cli/template_entry.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/chat_template_option.h"
 #include "cli/local_time.h"
 #include "cli/model_argument.h"
 #include "cli/template_command.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "format/gguf.h"
+#include "text/chat_template.h"
 
 namespace baton {
 namespace {
@@ -24,7 +29,7 @@ class TemplateCommand final : public Command {
   CommandText Text() const override {
     return {.name = "template",
             .summary = "the prompt that a chat template makes of messages",
-            .usages = {"MODEL --messages FILE [OPTION]...",
+            .usages = {"MODEL --messages FILE [--chat-template NAME|FILE] [OPTION]...",
                        "--template FILE --messages FILE [OPTION]..."},
             .description =
                 {"Renders a chat template, a model's own or one from a file, and prints the "
@@ -38,9 +43,10 @@ class TemplateCommand final : public Command {
 
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
+    chat_template_.Declare(options);
     options.File({.names = "--template",
                   .value = "FILE",
-                  .help = "Render this template instead of a model's",
+                  .help = "Render this template, without a model",
                   .dash_is_input = true},
                  &template_file_);
     options.Group("What to render");
@@ -87,6 +93,9 @@ class TemplateCommand final : public Command {
     if (template_file_.has_value() && model_.given()) {
       return Fail(ErrorCode::kInvalid, "a MODEL and --template exclude each other");
     }
+    if (template_file_.has_value() && chat_template_.given()) {
+      return Fail(ErrorCode::kInvalid, "--chat-template goes with a MODEL, not with --template");
+    }
     if (continue_final_message_ && no_generation_prompt_) {
       return Fail(ErrorCode::kInvalid,
                   "--continue opens no new turn, so --no-generation-prompt has nothing to do; "
@@ -118,8 +127,8 @@ class TemplateCommand final : public Command {
       if (!tools) return Forward(tools);
       options.tools = *std::move(tools);
     }
-    const Result<> read =
-        template_file_.has_value() ? ReadTemplate(console.in, options) : ReadModel(options);
+    const Result<> read = template_file_.has_value() ? ReadTemplate(console.in, options)
+                                                     : ReadModel(console.in, options);
     if (!read) return read;
     const Result<std::string> prompt = RenderTemplateCommand(options);
     if (!prompt) return Forward(prompt);
@@ -155,17 +164,35 @@ class TemplateCommand final : public Command {
     return {};
   }
 
+  // The template of --chat-template, else the file's own.
+  Result<std::string> TemplateOf(const GgufFile& file, Input& standard_input) const {
+    LoadOptions chosen;
+    if (Result<> applied = chat_template_.Apply(standard_input, chosen); !applied) {
+      return Forward(applied);
+    }
+    if (chosen.chat_template_text) return *chosen.chat_template_text;
+    if (chosen.chat_template_name) {
+      const Result<ChatTemplate> builtin = ChatTemplate::Builtin(*chosen.chat_template_name);
+      if (!builtin) return Forward(builtin);
+      return builtin->source();
+    }
+    if (!file.Has(kTemplateKey)) {
+      return Fail(ErrorCode::kNotFound,
+                  fmt::format("{}: has no chat template; name one with --chat-template ({})",
+                              model_.path(), fmt::join(ChatTemplate::BuiltinNames(), ", ")));
+    }
+    const Result<std::string_view> text = file.GetString(kTemplateKey);
+    if (!text) return Forward(text);
+    return std::string(*text);
+  }
+
   // Takes template and special tokens from the model file.
-  Result<> ReadModel(TemplateCommandOptions& options) const {
+  Result<> ReadModel(Input& standard_input, TemplateCommandOptions& options) const {
     const Result<GgufFile> file = GgufFile::Open(model_.path());
     if (!file) return Forward(file);
-    if (!file->Has(kTemplateKey)) {
-      return Fail(ErrorCode::kNotFound,
-                  model_.path() + ": has no chat template; render one with --template FILE");
-    }
-    const Result<std::string_view> text = file->GetString(kTemplateKey);
+    Result<std::string> text = TemplateOf(*file, standard_input);
     if (!text) return Forward(text);
-    options.template_text = std::string(*text);
+    options.template_text = *std::move(text);
     if (bos_.has_value() && eos_.has_value()) return {};
     const Result<Tokenizer> tokenizer = TokenizerFromGguf(*file);
     if (!tokenizer) return Forward(tokenizer);
@@ -178,6 +205,7 @@ class TemplateCommand final : public Command {
   }
 
   ModelArgument model_;
+  ChatTemplateOption chat_template_;
   std::optional<std::string> template_file_;
   std::optional<std::string> messages_file_;
   std::optional<std::string> tools_file_;

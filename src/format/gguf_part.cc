@@ -92,6 +92,11 @@ Result<void> PartParser::ReadMagicAndVersion() {
   if (!magic) return Forward(magic);
   if (*magic != kMagic && *magic != kReversedMagic) {
     const std::string_view found(reinterpret_cast<const char*>(image_.data()), 4);
+    if (found == "BATO") {
+      return reader_.FailAt(0, ErrorCode::kInvalid,
+                            "is made by Baton from a model file (packed weights, or a saved "
+                            "cache); name the model file itself");
+    }
     return reader_.FailAt(0, ErrorCode::kInvalid,
                           fmt::format("not a GGUF file: it starts with {} instead of \"GGUF\"; "
                                       "give a model converted to GGUF",

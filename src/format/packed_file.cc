@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -43,8 +44,11 @@ uint64_t ToPage(uint64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-std::string HowToMake() {
-  return "make it anew with `baton pack MODEL`, or delete it";
+// What to do about the packed file at `path`.
+std::string WayOut(const std::string& path) {
+  const std::string_view model = std::string_view(path).substr(0, path.rfind('.'));
+  return fmt::format("make it anew with 'baton pack {}', delete it, or go without by --no-packed",
+                     model);
 }
 
 }  // namespace
@@ -74,36 +78,37 @@ Result<PackedFile> PackedFile::Open(const std::string& path, const Expected& exp
   FileHeader header{};
   if (bytes.size() >= sizeof(header)) std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic) {
-    return Fail(ErrorCode::kInvalid, path + ": is not a packed model; " + HowToMake());
+    return Fail(ErrorCode::kInvalid, path + ": is not a packed model; " + WayOut(path));
   }
   if (header.format_version != kFormatVersion || header.layout_version != expected.layout_version) {
     return Fail(ErrorCode::kInvalid,
                 fmt::format("{}: was packed by another version of Baton (format {}.{}, this one "
                             "reads {}.{}); {}",
                             path, header.format_version, header.layout_version, kFormatVersion,
-                            expected.layout_version, HowToMake()));
+                            expected.layout_version, WayOut(path)));
   }
   const uint64_t table_bytes = uint64_t{header.num_entries} * sizeof(PackedEntry);
   if (header.file_bytes != bytes.size() || header.num_entries > kMaxEntries ||
       table_bytes > bytes.size() - sizeof(header)) {
     return Fail(ErrorCode::kCorrupt, fmt::format("{}: has {} bytes, but says {}; {}", path,
-                                                 bytes.size(), header.file_bytes, HowToMake()));
+                                                 bytes.size(), header.file_bytes, WayOut(path)));
   }
   std::vector<PackedEntry> table(header.num_entries);
   std::memcpy(table.data(), bytes.data() + sizeof(header), table_bytes);
   if (TableChecksum(header, table) != header.checksum) {
-    return Fail(ErrorCode::kCorrupt, path + ": the checksum of its table is wrong; " + HowToMake());
+    return Fail(ErrorCode::kCorrupt,
+                path + ": the checksum of its table is wrong; " + WayOut(path));
   }
   if (header.source != expected.source) {
     return Fail(ErrorCode::kInvalid,
-                path + ": is stale: it was made from another model file; " + HowToMake());
+                path + ": is stale: it was made from another model file; " + WayOut(path));
   }
   for (const PackedEntry& entry : table) {
     if (entry.offset % kPageBytes != 0 || entry.offset > bytes.size() ||
         entry.num_bytes > bytes.size() - entry.offset) {
       return Fail(ErrorCode::kCorrupt,
                   fmt::format("{}: a matrix of {} bytes at {} lies outside the file; {}", path,
-                              entry.num_bytes, entry.offset, HowToMake()));
+                              entry.num_bytes, entry.offset, WayOut(path)));
     }
   }
   PackedFile file;
@@ -128,8 +133,8 @@ Result<> PackedFile::CheckEntry(size_t i) const {
   const PackedEntry& entry = entries_[i];
   if (Checksum64(file_.bytes().subspan(entry.offset, entry.num_bytes)) == entry.checksum) return {};
   return Fail(ErrorCode::kCorrupt,
-              fmt::format("{}: the checksum of the matrix at byte {} is wrong; {}", path_,
-                          entry.offset, HowToMake()));
+              fmt::format("{}: the checksum of bytes {} to {} is wrong; {}", path_, entry.offset,
+                          entry.offset + entry.num_bytes, WayOut(path_)));
 }
 
 PackedWriter::PackedWriter(ReplacingFile file, const PackedFile::Expected& about,

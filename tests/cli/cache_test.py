@@ -83,9 +83,11 @@ class Cache(BatonCase):
         prompt, reused = (int(count.replace(",", "")) for count in counts.groups())
         self.assertEqual(reused, prompt - 1)
 
-    def test_a_full_disk_and_a_missing_folder(self):
-        self.assertIn("x.kv", self.baton("run", cached(SMOL), "-p", "Hello", "-n", "1", "--save-kv",
-                                         self.folder / "no" / "x.kv").stderr.decode())
+    def test_a_file_that_cannot_be_made_is_told_first(self):
+        for command in ("run", "chat"):
+            line = self.fails(command, cached(SMOL), *(["-p", "Hello"] if command == "run" else []),
+                              "--save-kv", self.folder / "no" / "x.kv")
+            self.assertIn("x.kv: cannot be created", line)
 
 
 if __name__ == "__main__":

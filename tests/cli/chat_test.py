@@ -12,7 +12,7 @@ from gguf_file import tiny_llama
 from process_state import drop_root_rights, has_signal, wait_until
 
 TURN = re.compile(r"\[prompt ([\d,]+) tokens, ([\d,]+) cached; first token [\d.]+ s, prefill "
-                  r"[\d.]+ tokens/s; ([\d,]+) tokens?(?:, [\d.]+ tokens/s)?; ([^\]]+)\]")
+                  r"[\d.]+ tokens/s;\n ([\d,]+) tokens?(?:, [\d.]+ tokens/s)?; ([^\]]+)\]")
 
 
 class Chat(BatonCase):
@@ -104,7 +104,7 @@ class Chat(BatonCase):
     def test_commands_that_are_none(self):
         _, errors = self.chat("/rest\n/save\n/load\n/load /no/such\n/frob\n/help\n",
                               failures=5)
-        self.assertIn("no command '/rest'; did you mean 'reset'?", errors)
+        self.assertIn("no command '/rest'; did you mean '/reset'?", errors)
         self.assertIn("/save needs the name of a file", errors)
         self.assertIn("/load needs the name of a file", errors)
         self.assertIn("cannot open '/no/such': No such file", errors)

@@ -26,6 +26,7 @@ class Packed(BatonCase):
         packed = str(path) + ".packed"
         unpacked_tokens = self.answer(path)
         self.assertIn("packed file", self.ok("inspect", path))
+        self.assertRegex(self.fails("pack", path, "--check"), r"no packed file; 'baton pack ")
         self.assertIn("model.gguf.packed", self.ok("pack", path))
         self.assertRegex(self.ok("inspect", path), r"packed file +[0-9.]+ MiB, up to date")
         self.assertIn("whole", self.ok("pack", path, "--check"))
@@ -41,7 +42,8 @@ class Packed(BatonCase):
             file.write(bytes([byte[0] ^ 1]))
         line = self.fails("run", path, "-p", "Hello", "-n", "1")
         self.assertRegex(line, r"model\.gguf\.packed.*checksum.*baton pack")
-        self.fails("pack", path, "--check")
+        self.assertIn("--no-packed", self.fails("pack", path, "--check"))
+        self.assertIn("name the model file itself", self.fails("run", packed, "-p", "Hello"))
         os.truncate(packed, os.path.getsize(packed) - 1)
         self.assertRegex(self.fails("run", path, "-p", "Hello", "-n", "1"), r"baton pack")
         with open(path, "r+b") as file:
@@ -84,10 +86,9 @@ class Packed(BatonCase):
         self.assertEqual({event["args"]["layer"] for event in queries}, set(range(30)))
         for event in events:
             self.assertGreaterEqual(event["ts"], 0)
-        done = self.baton("run", cached(SMOL), "-p", "Hello", "-n", "1", "--trace",
-                          self.folder / "no" / "t.json")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("the trace cannot be written", done.stderr.decode())
+        # Told before anything is computed.
+        self.assertRegex(self.fails("run", cached(SMOL), "-p", "Hello", "-n", "1", "--trace",
+                                    self.folder / "no" / "t.json"), "t.json: cannot be created")
 
 
 if __name__ == "__main__":

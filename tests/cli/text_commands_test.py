@@ -9,6 +9,14 @@ DATA = TESTS / "data"
 
 
 class TextCommands(BatonCase):
+    def test_the_readme_shows_what_inspect_prints(self):
+        readme = (TESTS.parent / "README.md").read_text()
+        for model in (SMOL, GEMMA):
+            path = cached(model)
+            printed = self.ok("inspect", path).replace(path, model)
+            # Memory depends on the threads of the machine, and what follows on its memory.
+            self.assertIn(f"$ baton inspect {model}\n" + printed.partition("memory")[0], readme)
+
     def test_golden_ids_of_both_models(self):
         for model in (SMOL, GEMMA):
             path = cached(model)
