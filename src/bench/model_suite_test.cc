@@ -12,8 +12,11 @@
 namespace baton {
 namespace {
 
-// Multiply-adds of one row in all matrices of a layer of TinyModel, and in its output matrix.
-constexpr double kLayerMacs = 64 * 64 + 32 * 64 + 32 * 64 + 64 * 64 + 2 * 128 * 64 + 64 * 128;
+// Multiply-adds of one row in the matrices of a layer of TinyModel before attention and after it,
+// and in its output matrix.
+constexpr double kBeforeMacs = 64 * 64 + 32 * 64 + 32 * 64;
+constexpr double kAfterMacs = 64 * 64 + 2 * 128 * 64 + 64 * 128;
+constexpr double kLayerMacs = kBeforeMacs + kAfterMacs;
 constexpr double kOutputMacs = 320 * 64;
 // Multiply-adds of one row and one key in all heads of a layer: scores and values.
 constexpr double kPairMacs = 2 * 4 * 16;
@@ -40,8 +43,15 @@ TEST(ModelWorkTest, CountsWhatTheSizesSay) {
   const WorkRows prefill = {.first_position = 5, .num_rows = 3, .num_logit_rows = 1};
   const ModelWork work = WorkOfStep(model, Precision::kFast, {&prefill, 1});
   EXPECT_EQ(work.integer_macs, 0);
-  EXPECT_EQ(work.float_macs, 2 * (3 * kLayerMacs + 21 * kPairMacs) + kOutputMacs);
+  EXPECT_EQ(work.float_macs,
+            3 * kLayerMacs + 3 * kBeforeMacs + kAfterMacs + 2 * 21 * kPairMacs + kOutputMacs);
   EXPECT_EQ(work.bytes, weight_bytes + 2 * 8 * kTokenBytes);
+
+  // Without logits the last layer ends with its keys and values.
+  const WorkRows chunk = {.first_position = 5, .num_rows = 3, .num_logit_rows = 0};
+  const ModelWork part = WorkOfStep(model, Precision::kFast, {&chunk, 1});
+  EXPECT_EQ(part.float_macs, 3 * kLayerMacs + 3 * kBeforeMacs + 21 * kPairMacs);
+  EXPECT_EQ(part.bytes, 4 * (kLayerMacs + kBeforeMacs) + 8 * kTokenBytes);
 
   // Two sequences share the weights, not the cache.
   const WorkRows decode[] = {{.first_position = 0, .num_rows = 1, .num_logit_rows = 1},
@@ -55,11 +65,12 @@ TEST(ModelWorkTest, QuantizedMatricesAreIntegersAndExactInputsCountTwice) {
   const TinyFile file(TinyModel{.type = DType::kQ8_0});
   const auto pool = *ThreadPool::Make(1);
   const Model model = LoadTiny(file, *pool);
-  const WorkRows row = {.first_position = 0, .num_rows = 1, .num_logit_rows = 0};
+  const WorkRows row = {.first_position = 0, .num_rows = 1, .num_logit_rows = 1};
   const ModelWork fast = WorkOfStep(model, Precision::kFast, {&row, 1});
-  EXPECT_EQ(fast.integer_macs, 2 * kLayerMacs);
+  const double macs = 2 * kLayerMacs + kOutputMacs;
+  EXPECT_EQ(fast.integer_macs, macs);
   EXPECT_EQ(fast.float_macs, 2 * kPairMacs);
-  EXPECT_EQ(WorkOfStep(model, Precision::kExact, {&row, 1}).integer_macs, 4 * kLayerMacs);
+  EXPECT_EQ(WorkOfStep(model, Precision::kExact, {&row, 1}).integer_macs, 2 * macs);
 }
 
 TEST(ModelWorkTest, ASlidingWindowHidesOldKeys) {
@@ -70,8 +81,8 @@ TEST(ModelWorkTest, ASlidingWindowHidesOldKeys) {
   const Model model = LoadTiny(file, *pool);
   const int64_t window = model.spec().layers[0].sliding_window;
   ASSERT_EQ(window, 8);
-  const WorkRows one = {.first_position = 0, .num_rows = 1, .num_logit_rows = 0};
-  const WorkRows deep = {.first_position = 100, .num_rows = 1, .num_logit_rows = 0};
+  const WorkRows one = {.first_position = 0, .num_rows = 1, .num_logit_rows = 1};
+  const WorkRows deep = {.first_position = 100, .num_rows = 1, .num_logit_rows = 1};
   const ModelWork shallow_work = WorkOfStep(model, Precision::kFast, {&one, 1});
   const ModelWork deep_work = WorkOfStep(model, Precision::kFast, {&deep, 1});
   EXPECT_EQ(deep_work.float_macs - shallow_work.float_macs, 7 * kPairMacs);

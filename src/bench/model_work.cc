@@ -5,12 +5,14 @@
 namespace baton {
 namespace {
 
-constexpr MatrixRole kMatrixRoles[] = {
-    MatrixRole::kQuery, MatrixRole::kKey, MatrixRole::kValue, MatrixRole::kAttentionOutput,
-    MatrixRole::kGate,  MatrixRole::kUp,  MatrixRole::kDown};
-static_assert(std::size(kMatrixRoles) == kNumMatrixRoles);
+// Before a layer's attention, and after it.
+constexpr MatrixRole kRolesBefore[] = {MatrixRole::kQuery, MatrixRole::kKey, MatrixRole::kValue};
+constexpr MatrixRole kRolesAfter[] = {MatrixRole::kAttentionOutput, MatrixRole::kGate,
+                                      MatrixRole::kUp, MatrixRole::kDown};
+static_assert(std::size(kRolesBefore) + std::size(kRolesAfter) == kNumMatrixRoles);
 
 void AddMatrix(const WeightMatrix& matrix, Precision precision, double rows, ModelWork& work) {
+  if (rows == 0) return;
   const double macs =
       static_cast<double>(matrix.num_outputs()) * static_cast<double>(matrix.num_inputs()) * rows;
   if (!IsQuantized(matrix.panel_type())) {
@@ -49,9 +51,15 @@ ModelWork WorkOfStep(const Model& model, Precision precision, std::span<const Wo
   }
   ModelWork work;
   for (int i = 0; i < spec.num_layers(); ++i) {
-    for (const MatrixRole role : kMatrixRoles) {
+    for (const MatrixRole role : kRolesBefore) {
       AddMatrix(model.layer(i).matrix(role), precision, rows, work);
     }
+    // After the last layer's keys and values only rows with logits matter.
+    const bool is_last = i + 1 == spec.num_layers();
+    for (const MatrixRole role : kRolesAfter) {
+      AddMatrix(model.layer(i).matrix(role), precision, is_last ? logit_rows : rows, work);
+    }
+    if (is_last && logit_rows == 0) continue;
     const int64_t window = spec.layers[static_cast<size_t>(i)].sliding_window;
     for (const WorkRows& sequence : sequences) {
       const double pairs = VisiblePairs(sequence, window);
@@ -62,7 +70,7 @@ ModelWork WorkOfStep(const Model& model, Precision precision, std::span<const Wo
       work.bytes += static_cast<double>(read) * 4 * static_cast<double>(spec.kv_size());
     }
   }
-  if (logit_rows > 0) AddMatrix(model.output(), precision, logit_rows, work);
+  AddMatrix(model.output(), precision, logit_rows, work);
   return work;
 }
 
@@ -72,7 +80,8 @@ std::vector<std::span<const std::byte>> WeightMemory(const Model& model) {
     memory.emplace_back(reinterpret_cast<const std::byte*>(matrix.panel(0)), matrix.bytes());
   };
   for (int i = 0; i < model.spec().num_layers(); ++i) {
-    for (const MatrixRole role : kMatrixRoles) add(model.layer(i).matrix(role));
+    for (const MatrixRole role : kRolesBefore) add(model.layer(i).matrix(role));
+    for (const MatrixRole role : kRolesAfter) add(model.layer(i).matrix(role));
   }
   add(model.output());
   return memory;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/replacing_file.h"
 #include "cli/printable.h"
 #include "cli/progress.h"
 
@@ -33,9 +32,7 @@ void CacheOption::Declare(OptionSet& options) {
 
 Result<> CacheOption::CheckPath() const {
   if (!save_path_) return {};
-  const Result<ReplacingFile> file = ReplacingFile::Create(*save_path_);
-  if (!file) return Forward(file);
-  return {};
+  return CheckSavePath(*save_path_);
 }
 
 Result<> CacheOption::Load(Generator& generator, Console& console) const {

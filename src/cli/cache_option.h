@@ -15,7 +15,8 @@ class CacheOption {
  public:
   void Declare(OptionSet& options);
 
-  // Before anything is loaded or computed: whether the file can be made at all. Errors: internal.
+  // Before anything is loaded or computed: whether the file can be made at all. Errors: as
+  // CheckSavePath.
   Result<> CheckPath() const;
 
   // Before the first prompt. Errors: as Generator::LoadCache.

@@ -85,6 +85,7 @@ void StepForward::ReserveLists() {
   writes_.reserve(static_cast<size_t>(options_.max_sequences));
   tokens_.reserve(static_cast<size_t>(options_.max_rows));
   positions_.reserve(static_cast<size_t>(options_.max_rows));
+  logit_rows_.reserve(static_cast<size_t>(options_.max_rows));
   batch_.reserve(kLogitBatchRows);
   batch_rows_.reserve(kLogitBatchRows);
 }
@@ -125,6 +126,7 @@ void StepForward::PlanPhases(const StepPlan& plan) {
   decode_.Clear();
   tokens_.clear();
   positions_.clear();
+  logit_rows_.clear();
   for (const SequenceStep& sequence : plan.sequences) {
     const int64_t first_row = static_cast<int64_t>(tokens_.size());
     StepPhase& phase = sequence.phase == Phase::kPrefill ? static_cast<StepPhase&>(prefill_)
@@ -133,6 +135,9 @@ void StepForward::PlanPhases(const StepPlan& plan) {
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (int64_t i = 0; i < sequence.num_rows(); ++i) {
       positions_.push_back(sequence.first_position + i);
+    }
+    for (int64_t n = 0; n < sequence.num_logit_rows(); ++n) {
+      logit_rows_.push_back(first_row + sequence.LogitRow(n));
     }
   }
   prefill_.Finish();
@@ -144,14 +149,35 @@ void StepForward::PlanPhases(const StepPlan& plan) {
 Result<> StepForward::RunLayers(const StepControl& control) {
   const int num_layers = model_->spec().num_layers();
   for (int layer = 0; layer < num_layers; ++layer) {
-    decoder_.AttentionInputs(layer);
-    Attend(layer);
-    decoder_.AttentionOutput(layer);
-    decoder_.FeedForward(layer);
+    RunLayer(layer);
     if (IsCancelled(control)) return Cancelled();
     if (control.progress != nullptr) control.progress->OnLayerDone(layer + 1, num_layers);
   }
   return {};
+}
+
+// Of the last layer all rows need keys and values, but only rows with logits need the rest.
+void StepForward::RunLayer(int layer) {
+  const bool is_last = layer + 1 == model_->spec().num_layers();
+  decoder_.AttentionInputs(layer);
+  WriteCache(layer);
+  if (is_last && logit_rows_.empty()) return;
+  Attend(layer);
+  if (is_last) decoder_.KeepRows(logit_rows_);
+  decoder_.AttentionOutput(layer);
+  decoder_.FeedForward(layer);
+}
+
+void StepForward::WriteCache(int layer) {
+  const BlockLayout& layout = pool_->layout();
+  const OpScope scope(decoder_.recorder(), StepOp::kKvWrite, layer);
+  WriteKv(decoder_.context(), {.k = decoder_.k(),
+                               .v = decoder_.v(),
+                               .sequences = writes_,
+                               .num_kv_heads = shape_.num_kv_heads,
+                               .head_dim = shape_.head_dim,
+                               .record_offset = layout.RecordOffset(layer, 0),
+                               .head_stride = layout.head_stride()});
 }
 
 void StepForward::Attend(int layer) {
@@ -159,16 +185,6 @@ void StepForward::Attend(int layer) {
   const LayerSpec& spec = model_->spec().layers[static_cast<size_t>(layer)];
   const size_t record_offset = layout.RecordOffset(layer, 0);
   OpRecorder* recorder = decoder_.recorder();
-  {
-    const OpScope scope(recorder, StepOp::kKvWrite, layer);
-    WriteKv(decoder_.context(), {.k = decoder_.k(),
-                                 .v = decoder_.v(),
-                                 .sequences = writes_,
-                                 .num_kv_heads = shape_.num_kv_heads,
-                                 .head_dim = shape_.head_dim,
-                                 .record_offset = record_offset,
-                                 .head_stride = layout.head_stride()});
-  }
   const PhaseArgs args{.context = decoder_.context(),
                        .q = decoder_.q(),
                        .out = decoder_.attention(),
@@ -193,18 +209,17 @@ Result<> StepForward::VisitLogits(const StepPlan& plan, LogitVisitor visit,
                                   const StepControl& control) {
   batch_.clear();
   batch_rows_.clear();
-  int64_t first_row = 0;
+  int64_t kept_row = 0;  // where KeepRows put it
   for (size_t s = 0; s < plan.sequences.size(); ++s) {
     const SequenceStep& sequence = plan.sequences[s];
-    for (int64_t n = 0; n < sequence.num_logit_rows(); ++n) {
-      const int64_t row = sequence.LogitRow(n);
-      batch_.push_back(
-          {.sequence = static_cast<int32_t>(s), .row = static_cast<int32_t>(row), .logits = {}});
-      batch_rows_.push_back(first_row + row);
+    for (int64_t n = 0; n < sequence.num_logit_rows(); ++n, ++kept_row) {
+      batch_.push_back({.sequence = static_cast<int32_t>(s),
+                        .row = static_cast<int32_t>(sequence.LogitRow(n)),
+                        .logits = {}});
+      batch_rows_.push_back(kept_row);
       if (std::ssize(batch_rows_) < kLogitBatchRows) continue;
       if (Result<> visited = VisitBatch(visit, control); !visited) return visited;
     }
-    first_row += sequence.num_rows();
   }
   return batch_rows_.empty() ? Result<>() : VisitBatch(visit, control);
 }

@@ -82,6 +82,8 @@ class StepForward {
   void ReserveLists();
   void PlanPhases(const StepPlan& plan);
   Result<> RunLayers(const StepControl& control);
+  void RunLayer(int layer);
+  void WriteCache(int layer);
   void Attend(int layer);
   Result<> VisitLogits(const StepPlan& plan, LogitVisitor visit, const StepControl& control);
   Result<> VisitBatch(LogitVisitor visit, const StepControl& control);
@@ -96,6 +98,7 @@ class StepForward {
   std::vector<TokenId> tokens_;
   std::vector<int64_t> positions_;
   std::vector<KvWriteSequence> writes_;
+  std::vector<int64_t> logit_rows_;  // of the step
   std::vector<int64_t> batch_rows_;
   std::vector<RowLogits> batch_;
   AlignedBytes workspace_;

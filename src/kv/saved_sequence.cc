@@ -87,7 +87,24 @@ Result<> ReadAt(int descriptor, const std::string& path, uint64_t offset,
 
 }  // namespace
 
+Result<> CheckSavePath(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (descriptor >= 0) {
+    uint64_t magic = 0;
+    const ssize_t count = ::read(descriptor, &magic, sizeof(magic));
+    ::close(descriptor);
+    if (count != 0 && (count != sizeof(magic) || magic != kMagic)) {
+      return Fail(ErrorCode::kInvalid,
+                  path + ": holds something else than a saved cache; choose another name");
+    }
+  }
+  const Result<ReplacingFile> file = ReplacingFile::Create(path);
+  if (!file) return Forward(file);
+  return {};
+}
+
 Result<> SaveSequence(const SaveSequenceArgs& args) {
+  if (Result<> can_save = CheckSavePath(args.path); !can_save) return can_save;
   CHECK_EQ(std::ssize(args.blocks), NumBlocksFor(std::ssize(args.tokens)));
   Result<ReplacingFile> file = ReplacingFile::Create(args.path);
   if (!file) return Forward(file);

@@ -30,8 +30,13 @@ struct SavedSequenceKind {
 // Hears how far saving or loading is. Units: blocks.
 using SavedSequenceProgress = std::function<void(int64_t done, int64_t total)>;
 
+// Whether a saved sequence can be put at `path`: nothing is there yet, or another saved sequence,
+// and its folder can be written. Errors: invalid (something else is there), internal.
+Result<> CheckSavePath(const std::string& path);
+
 // Writes the tokens and their blocks. Requires: blocks are those of the tokens, 64 each, in order.
-// Errors: internal (the file cannot be written; then none is there, or the old one).
+// Errors: as CheckSavePath; internal (the file cannot be written; then none is there, or the old
+// one).
 struct SaveSequenceArgs {
   const std::string& path;
   SavedSequenceKind kind;

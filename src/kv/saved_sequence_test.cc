@@ -93,6 +93,24 @@ TEST_P(SavedSequenceTest, RefusesWhatDiffers) {
   EXPECT_EQ(SavedSequence::Open(testing::TempDir(), kKind, 1000).error().code, ErrorCode::kInvalid);
 }
 
+TEST_P(SavedSequenceTest, ReplacesNothingButItsKind) {
+  ASSERT_NO_FATAL_FAILURE(Save());
+  EXPECT_TRUE(CheckSavePath(path_));
+  ASSERT_NO_FATAL_FAILURE(Save());
+  for (const std::string& content : {std::string("GGUF and more"), std::string("x")}) {
+    SetContent(content);
+    const Result<> refused = CheckSavePath(path_);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_THAT(refused.error().message, HasSubstr("choose another name"));
+    EXPECT_FALSE(SaveSequence(
+        {.path = path_, .kind = kKind, .tokens = {}, .blocks = {}, .progress = nullptr}));
+    EXPECT_EQ(Content(), content);
+  }
+  SetContent("");
+  EXPECT_TRUE(CheckSavePath(path_));
+  EXPECT_FALSE(CheckSavePath(testing::TempDir()));
+}
+
 TEST_P(SavedSequenceTest, NoticesEveryCutAndEveryChangedByte) {
   ASSERT_NO_FATAL_FAILURE(Save());
   const std::string whole = Content();

@@ -188,6 +188,21 @@ void Decoder::AddToHidden(View2<float> update, View1<const float> post_norm, int
   AddRows(context_, {.a = hidden, .b = update, .out = hidden});
 }
 
+void Decoder::KeepRows(std::span<const int64_t> rows) {
+  CHECK_GE(std::ssize(rows), 1);
+  CHECK_LE(std::ssize(rows), num_rows_);
+  const View2<float> hidden = Rows(hidden_, spec().hidden_size);
+  const View2<float> attention = Rows(attention_, spec().query_size());
+  for (int64_t to = 0; to < std::ssize(rows); ++to) {
+    const int64_t from = rows[static_cast<size_t>(to)];
+    CHECK(from >= to && from < num_rows_);
+    if (from == to) continue;
+    std::ranges::copy(hidden.Row(from).span(), hidden.Row(to).span().begin());
+    std::ranges::copy(attention.Row(from).span(), attention.Row(to).span().begin());
+  }
+  num_rows_ = std::ssize(rows);
+}
+
 void Decoder::AttentionOutput(int layer) {
   Observe("attn_heads", layer, attention());
   const LayerWeights& weights = model_->layer(layer);

@@ -2,7 +2,8 @@
 //
 // The order of calls is a step's way through the model:
 //   Begin; for each layer: AttentionInputs, then attention by the caller (q, k, v -> attention),
-//   AttentionOutput, FeedForward; then Logits for the rows that are asked for.
+//   AttentionOutput, FeedForward; then Logits for the rows that are asked for. What follows the
+//   last layer's attention is computed for these rows only (KeepRows).
 // It knows rows and positions; sequences, phases and the cache are its caller's.
 #pragma once
 
@@ -53,6 +54,10 @@ class Decoder {
 
   // From hidden: norm, q, k, v, their norms and RoPE. Then q(), k() and v() are valid.
   void AttentionInputs(int layer);
+  // Goes on with these rows only, in their order; they are then rows 0, 1, ... of the step. For the
+  // last layer, after its attention: nobody reads what its other rows would become.
+  // Requires: rows ascend, 1 <= rows.size() <= num_rows.
+  void KeepRows(std::span<const int64_t> rows);
   // From attention(): output matrix, norm, added to hidden.
   void AttentionOutput(int layer);
   // From hidden: norm, gate, up, activation, down, norm, added to hidden.

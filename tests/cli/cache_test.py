@@ -88,6 +88,10 @@ class Cache(BatonCase):
             line = self.fails(command, cached(SMOL), *(["-p", "Hello"] if command == "run" else []),
                               "--save-kv", self.folder / "no" / "x.kv")
             self.assertIn("x.kv: cannot be created", line)
+        model = self.file("model.gguf", b"GGUF")
+        line = self.fails("run", cached(SMOL), "-p", "Hello", "--save-kv", model)
+        self.assertIn("something else than a saved cache", line)
+        self.assertEqual(pathlib.Path(model).read_bytes(), b"GGUF")
 
 
 if __name__ == "__main__":
