@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,6 +51,12 @@ void ReplacingFile::Drop() {
 }
 
 Result<ReplacingFile> ReplacingFile::Create(const std::string& path) {
+  // Renaming would put a file in the place of the device.
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    return Fail(ErrorCode::kInvalid,
+                path + ": cannot be created: a device or pipe is there; choose another name");
+  }
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string name = fmt::format("{}.{}-{}.tmp", path, ::getpid(), attempt);

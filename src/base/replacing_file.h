@@ -15,7 +15,8 @@ namespace baton {
 // removed. Two writers of one path do not meet: the one that finishes last stays. Move-only.
 class ReplacingFile {
  public:
-  // Errors: internal (cannot be created, with the reason).
+  // Errors: internal (cannot be created, with the reason); invalid (a device, pipe or socket is
+  // there, which must not be replaced).
   static Result<ReplacingFile> Create(const std::string& path);
 
   ReplacingFile(ReplacingFile&& other) noexcept;

@@ -84,6 +84,18 @@ TEST_F(ReplacingFileTest, TwoWritersDoNotMeet) {
   EXPECT_EQ(Files(), 1);
 }
 
+TEST_F(ReplacingFileTest, NeverTakesThePlaceOfADeviceOrPipe) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  for (const std::string& path : {path_, std::string("/dev/null"), std::string("/dev/full")}) {
+    const Result<ReplacingFile> file = ReplacingFile::Create(path);
+    ASSERT_FALSE(file.has_value()) << path;
+    EXPECT_THAT(file.error().message, testing::HasSubstr("choose another name"));
+  }
+  EXPECT_EQ(Files(), 1);
+  EXPECT_TRUE(fs::is_fifo(path_));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 TEST_F(ReplacingFileTest, SaysWhatCannotBeWritten) {
   const Result<ReplacingFile> file = ReplacingFile::Create((folder_ / "no" / "file").string());
   ASSERT_FALSE(file.has_value());
