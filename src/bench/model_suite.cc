@@ -184,7 +184,7 @@ class ModelRig {
     const auto run = [&] {
       const std::atomic<bool> cancel = false;
       for (const StepPlan& plan : subject.plans) {
-        Result<> done = forward_->Run(plan, [](const RowLogits&) {}, {.cancel = cancel});
+        Result<> done = forward_->Run(plan, [](std::span<const RowLogits>) {}, {.cancel = cancel});
         if (!done && status) status = std::move(done);
       }
     };

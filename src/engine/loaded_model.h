@@ -30,6 +30,10 @@ struct LoadOptions {
   std::optional<int64_t> context_tokens = std::nullopt;
   // Prompt tokens of one step, at least 1: the size of the workspace.
   int64_t chunk_tokens = 512;
+  // Sequences computed at the same time, at least 1; and the tokens that their cache has room for.
+  // Nothing: as many as that many contexts.
+  int32_t max_running = 1;
+  std::optional<int64_t> kv_tokens = std::nullopt;
   // Hears of every operation of every step; null for none. Outlives what is made of the model.
   OpRecorder* recorder = nullptr;
   // Whether to use the packed file beside the model if there is one (`baton pack`).

@@ -7,7 +7,6 @@
 
 #include "kernels/pack.h"
 #include "model/weight_plan.h"
-#include "sample/sampler.h"
 
 namespace baton {
 namespace {
@@ -49,11 +48,10 @@ std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes) {
 }  // namespace
 
 MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens) {
-  return {.context_tokens = context_tokens,
-          .step = {.max_sequences = 1,
-                   .max_rows = std::min(options.chunk_tokens, context_tokens),
-                   .max_context = context_tokens,
-                   .precision = options.precision},
+  const EngineConfig config = EngineConfigOf(options, context_tokens);
+  return {.kv_tokens = config.kv_tokens,
+          .step = StepOptionsOf(
+              config, {.context_tokens = context_tokens, .precision = options.precision}),
           .num_threads = options.num_threads};
 }
 
@@ -68,9 +66,9 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
   }
   needs.kv_block_bytes = layout->block_bytes();
   needs.kv_bytes =
-      static_cast<uint64_t>(NumBlocksFor(question.context_tokens)) * needs.kv_block_bytes;
+      static_cast<uint64_t>(NumBlocksFor(question.kv_tokens)) * needs.kv_block_bytes;
   needs.workspace_bytes = StepForward::BufferBytes(spec, question.step, question.num_threads) +
-                          Sampler::BufferBytes(spec.vocab_size);
+                          RowSampler::BufferBytes(question.num_threads, spec.vocab_size);
   return needs;
 }
 

@@ -14,7 +14,7 @@ namespace baton {
 // Units: bytes.
 struct MemoryNeeds {
   uint64_t weight_bytes = 0;     // repacked
-  uint64_t kv_bytes = 0;         // of one sequence as long as the context
+  uint64_t kv_bytes = 0;         // of the whole cache
   uint64_t kv_block_bytes = 0;   // of 64 tokens
   uint64_t workspace_bytes = 0;  // of a step and of the sampler
 
@@ -22,12 +22,12 @@ struct MemoryNeeds {
 };
 
 struct MemoryQuestion {
-  int64_t context_tokens = 0;
+  int64_t kv_tokens = 0;  // of the whole cache
   StepForwardOptions step;
   int num_threads = 1;
 };
 
-// What LoadModel and a Generator with these options will ask for, with a context of so many tokens.
+// What LoadModel and an Engine with these options will ask for, with a context of so many tokens.
 MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens);
 
 // Tensors that the file lacks count as nothing. Errors: invalid (sizes that no cache can have).

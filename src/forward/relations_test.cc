@@ -200,7 +200,7 @@ TEST(Relations, ACancelledStepLeavesWhatWasBefore) {
     std::atomic<bool> cancel = layer == 0;
     CancelAt progress(cancel, layer);
     bool has_logits = false;
-    const Result<> run = rig.forward().Run(plan, [&](const RowLogits&) { has_logits = true; },
+    const Result<> run = rig.forward().Run(plan, [&](std::span<const RowLogits>) { has_logits = true; },
                                            {.cancel = cancel, .progress = &progress});
     ASSERT_FALSE(run.has_value());
     EXPECT_EQ(run.error().code, ErrorCode::kCancelled);
@@ -237,7 +237,7 @@ TEST(Relations, AStepCancelledByAnotherThreadLeavesWhatWasBefore) {
       cancel.store(true);
     });
     const Result<> run =
-        rig.forward().Run(plan, [](const RowLogits&) {}, {.cancel = cancel, .progress = &progress});
+        rig.forward().Run(plan, [](std::span<const RowLogits>) {}, {.cancel = cancel, .progress = &progress});
     layers_done.store(layer);
     user.join();
     // The step may have ended before the flag was seen.

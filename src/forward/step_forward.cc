@@ -231,8 +231,10 @@ Result<> StepForward::VisitBatch(LogitVisitor visit, const StepControl& control)
   for (int64_t i = 0; i < logits.rows(); ++i) {
     RowLogits& row = batch_[static_cast<size_t>(i)];
     row.logits = logits.Row(i).span();
-    visit(row);
   }
+  visit(batch_);
+  // What the visitor computed with the pool's threads is undefined then, too.
+  if (IsCancelled(control)) return Cancelled();
   batch_.clear();
   batch_rows_.clear();
   return {};

@@ -35,7 +35,8 @@ struct RowLogits {
   int32_t row = 0;
   std::span<const float> logits;
 };
-using LogitVisitor = FunctionRef<void(const RowLogits&)>;
+// Some of a step's rows with logits, in the plan's order.
+using LogitVisitor = FunctionRef<void(std::span<const RowLogits>)>;
 
 // Hears how far a step is. Called on the thread that runs it.
 class StepProgress {
@@ -65,8 +66,8 @@ class StepForward {
   static uint64_t BufferBytes(const ModelSpec& spec, const StepForwardOptions& options,
                               int num_threads);
 
-  // Computes the plan's rows, writes their K and V into their blocks, and calls `visit` for each
-  // row with logits, in the plan's order.
+  // Computes the plan's rows, writes their K and V into their blocks, and calls `visit` with all
+  // rows with logits, a few at a time.
   // Errors: invalid (the plan breaks a limit), cancelled (blocks of the step's rows are then
   // undefined from first_position on; what was computed before stays).
   // Memory: allocates nothing.

@@ -120,7 +120,7 @@ class ForwardRig {
       if (part.logits == LogitRows::kAll) ThinOut(std::ssize(sequence.tokens), step);
     }
     const std::atomic<bool> cancel = false;
-    const auto note = [&](const RowLogits& row) {
+    const auto note_row = [&](const RowLogits& row) {
       const size_t index = parts[static_cast<size_t>(row.sequence)].sequence;
       const int64_t position = sequences_[index].computed() + row.row;
       const std::string_view bytes(reinterpret_cast<const char*>(row.logits.data()),
@@ -128,6 +128,9 @@ class ForwardRig {
       sequences_[index].digests[static_cast<size_t>(position)] =
           std::hash<std::string_view>()(bytes) | 1;
       if (visit) visit(index, position, row.logits);
+    };
+    const auto note = [&](std::span<const RowLogits> rows) {
+      for (const RowLogits& row : rows) note_row(row);
     };
     const Result<> run = forward_->Run(plan, note, {.cancel = cancel});
     ASSERT_TRUE(run.has_value()) << run.error().message;

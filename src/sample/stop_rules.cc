@@ -18,6 +18,8 @@ std::string_view StopReasonName(StopReason reason) {
       return "context-full";
     case StopReason::kCancelled:
       return "cancelled";
+    case StopReason::kDeadline:
+      return "deadline";
   }
   return "?";
 }

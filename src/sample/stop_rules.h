@@ -18,9 +18,11 @@ enum class StopReason {
   kLength,       // as many tokens as were allowed
   kContextFull,  // prompt and answer fill the context
   kCancelled,    // the caller no longer wants it
+  kDeadline,     // the time that the caller allowed ran out
 };
 
-// For people and reports: "end-token", "stop-string", "length", "context-full", "cancelled".
+// For people and reports: "end-token", "stop-string", "length", "context-full", "cancelled",
+// "deadline".
 std::string_view StopReasonName(StopReason reason);
 
 // The limits of one generation.

@@ -1,0 +1,125 @@
+// The engine: many requests that share the weights, the cache and each step.
+//
+// One loop: receive → plan → forward → sample → commit → emit. Whoever submits is on other threads;
+// they meet the loop in a bounded inbox and in the observers of their requests.
+//
+// Life of a request:
+//  1. submitted: checked at once; refused with a reason, or in the inbox.
+//  2. waiting: in the queue of the scheduler, until there is room for its prompt and one block.
+//  3. prefill: its prompt is computed in chunks, but for what the cache has.
+//  4. decode: one token a step.
+//  5. preempted: it lost its blocks to older requests; it is waiting again, and nothing that it has
+//     told is told again.
+//  6. done: OnDone is called once, whatever happened; its blocks are free or cached.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "engine/engine_config.h"
+#include "engine/generation.h"
+#include "engine/loaded_model.h"
+#include "kv/saved_sequence.h"
+
+namespace baton {
+
+// How the engine is, for metrics and pages. One moment's picture. Counters only grow.
+struct EngineStatus {
+  // What one running request does.
+  struct Running {
+    uint64_t id = 0;
+    int64_t prompt_tokens = 0;
+    int64_t cached_tokens = 0;    // of the prompt
+    int64_t computed_tokens = 0;  // in the cache now
+    int64_t generated_tokens = 0;
+    bool is_prefill = false;
+  };
+  std::vector<Running> running;
+  int64_t waiting_requests = 0;
+  int64_t waiting_tokens = 0;
+  int64_t blocks_free = 0;
+  int64_t blocks_owned = 0;
+  int64_t blocks_cached = 0;
+  uint64_t steps = 0;
+  uint64_t prompt_tokens = 0;      // computed
+  uint64_t generated_tokens = 0;
+  uint64_t prefix_queries = 0;
+  uint64_t prefix_hit_tokens = 0;
+  uint64_t preemptions = 0;
+  uint64_t finished_requests = 0;
+  double forward_seconds = 0;   // of all steps
+  double overhead_seconds = 0;  // of the loop, without forward, sampling and sleep
+};
+
+// Threads: Submit, Cancel, Status and Stop from any; the others from one thread at a time, the
+// engine's.
+class Engine {
+ public:
+  // Requires: `model` outlives the engine.
+  // Errors: invalid (config), exhausted (blocks or workspace).
+  static Result<std::unique_ptr<Engine>> Make(LoadedModel& model, const EngineConfig& config);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  // Ends what is left as cancelled.
+  ~Engine();
+
+  const EngineConfig& config() const;
+  const LoadedModel& model() const;
+
+  // Takes a request. The observer hears of it on the engine's thread until OnDone and is then let
+  // go; if Submit fails it hears nothing.
+  // Errors: invalid (empty prompt, unknown id, a value out of range, a prompt that can never fit:
+  // with the numbers), exhausted (the queue is full), unavailable (the engine is stopping).
+  Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
+
+  // Ends a request as cancelled, with what it has: before the next step, and the step at work is
+  // given up if all its requests are cancelled. Unknown and ended ids are no matter.
+  void Cancel(uint64_t id);
+
+  EngineStatus Status() const;
+
+  // Computes one step, if there is anything to compute. `cancel` gives up the step at work, whose
+  // requests go on from before it. Returns whether requests are left.
+  // Errors: none that belongs to one request; internal if the books do not agree.
+  Result<bool> Step(const std::atomic<bool>& cancel);
+
+  // Steps and sleeps until Stop, then ends what is left as cancelled. While idle it checks that
+  // every block is free or cached (contract M-3).
+  // Errors: as Step.
+  Result<> Run();
+  // From now on Submit refuses. With `drain`, Run goes on until no request is left; without, the
+  // step at work is given up.
+  void Stop(bool drain);
+
+  // Logits at chosen positions of a sequence, from an empty cache: [positions, vocab_size] to
+  // `visit`, positions ascending. For evaluation. Requires: no request is left.
+  // Errors: invalid, exhausted, cancelled.
+  Result<> Logits(const std::vector<TokenId>& tokens, const std::vector<int64_t>& positions,
+                  const std::function<void(int64_t position, std::span<const float> logits)>& visit,
+                  const std::atomic<bool>& cancel);
+
+  // The sequence that is kept under a session's number: how much of it is cached; to a file; from a
+  // file, instead of what was kept; forgotten. Requires: no request of the session is running.
+  // Errors: as SaveSequence and SavedSequence; invalid (nothing to save); corrupt (ids outside the
+  // vocabulary); exhausted.
+  int64_t SessionTokens(uint64_t session) const;
+  Result<> SaveSession(uint64_t session, const std::string& path,
+                       const SavedSequenceProgress& progress) const;
+  Result<> LoadSession(uint64_t session, const std::string& path,
+                       const SavedSequenceProgress& progress);
+  void DropSession(uint64_t session);
+
+ private:
+  class Loop;
+  explicit Engine(std::unique_ptr<Loop> loop);
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace baton

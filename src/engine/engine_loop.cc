@@ -1,0 +1,340 @@
+#include "engine/engine_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/memory_needs.h"
+
+namespace baton {
+namespace {
+
+// An engine without work looks up so often, to check its books.
+constexpr int64_t kIdleMs = 100;
+
+double Seconds(int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+}  // namespace
+
+Engine::Loop::Loop(LoadedModel& model, const EngineConfig& config, BlockPool pool)
+    : model_(&model),
+      config_(config),
+      pool_(std::move(pool)),
+      scheduler_({.pool = pool_,
+                  .kv_key = model.kv_key,
+                  .limits = ScheduleLimitsOf(config, model.context_tokens),
+                  .time_model = StepTimeModel()}),
+      sampler_(*model.pool, model.model->spec().vocab_size),
+      inbox_({.max_requests = config.max_queue_requests, .max_tokens = config.max_queue_tokens}) {
+  const auto most = static_cast<size_t>(config.max_running);
+  choices_.reserve(most);
+  step_ids_.reserve(most);
+  samples_.reserve(most);
+  NoteStatus();
+}
+
+Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
+                                                         const EngineConfig& config) {
+  if (Result<> valid = Validate(config, model.context_tokens); !valid) return Forward(valid);
+  Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
+  if (!layout) return Forward(layout);
+  const int64_t num_blocks = NumBlocksFor(config.kv_tokens);
+  if (num_blocks > BlockPool::kMaxBlocks) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("a KV cache of {} tokens is beyond the limit of {}", config.kv_tokens,
+                            int64_t{BlockPool::kMaxBlocks} * kBlockTokens));
+  }
+  Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(num_blocks));
+  if (!pool) return Forward(pool);
+  std::unique_ptr<Loop> loop(new Loop(model, config, *std::move(pool)));
+  const KernelContext context{.table = KernelsFor(model.options.isa), .pool = *model.pool};
+  Result<StepForward> forward = StepForward::Make(
+      *model.model, loop->pool_, context, StepOptionsOf(config, {.context_tokens = model.context_tokens,
+                                                .precision = model.options.precision}));
+  if (!forward) return Forward(forward);
+  loop->forward_ = std::make_unique<StepForward>(*std::move(forward));
+  loop->forward_->SetRecorder(model.options.recorder);
+  return loop;
+}
+
+Result<> Engine::Loop::CheckIds(const std::vector<TokenId>& tokens) const {
+  const int64_t vocab_size = model_->model->spec().vocab_size;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("token {} of the prompt is {}; the vocabulary has the ids 0..{}", i,
+                            tokens[i], vocab_size - 1));
+  }
+  return {};
+}
+
+Result<StopRules> Engine::Loop::RulesFor(const GenerationRequest& request) const {
+  const int64_t vocab_size = model_->model->spec().vocab_size;
+  const std::span<const TokenId> ends = model_->tokenizer->EndTokens();
+  StopRules rules{.end_tokens = {ends.begin(), ends.end()},
+                  .ignore_end_tokens = request.ignore_end_tokens,
+                  .max_tokens = request.max_tokens,
+                  .max_context = model_->context_tokens};
+  if (Result<> valid = Validate(request.sampling, vocab_size); !valid) return Forward(valid);
+  if (Result<> valid = Validate(rules, vocab_size); !valid) return Forward(valid);
+  if (request.prompt.empty()) return Fail(ErrorCode::kInvalid, "the prompt is empty");
+  if (Result<> valid = CheckIds(request.prompt); !valid) return Forward(valid);
+  if (Result<> fits = CheckPromptFits(rules, std::ssize(request.prompt)); !fits) {
+    return Forward(fits);
+  }
+  if (request.deadline_seconds && !(*request.deadline_seconds >= 0)) {
+    return Fail(ErrorCode::kInvalid, fmt::format("the deadline must be at least 0 seconds, got {}",
+                                                 *request.deadline_seconds));
+  }
+  return rules;
+}
+
+Result<uint64_t> Engine::Loop::Submit(GenerationRequest request,
+                                      std::shared_ptr<RequestObserver> observer) {
+  Result<StopRules> rules = RulesFor(request);
+  if (!rules) return Forward(rules);
+  Result<AnswerText> text = AnswerText::Make(*model_->tokenizer, request.stop_strings);
+  if (!text) return Forward(text);
+  const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
+  Result<> put = inbox_.Put(
+      std::make_unique<LiveRequest>(LiveRequest::Parts{.id = id,
+                                                       .request = std::move(request),
+                                                       .rules = *std::move(rules),
+                                                       .text = *std::move(text),
+                                                       .observer = std::move(observer),
+                                                       .submitted_ns = clock_.NowNs()}));
+  if (!put) return Forward(put);
+  return id;
+}
+
+void Engine::Loop::Receive() {
+  inbox_.Take(mail_);
+  for (std::unique_ptr<LiveRequest>& request : mail_.requests) Admit(std::move(request));
+  for (const uint64_t id : mail_.cancelled) End(id, StopReason::kCancelled);
+  // The ids lie in the scheduler's memory, which End changes.
+  const std::span<const uint64_t> expired = scheduler_.Expired(Seconds(clock_.NowNs()));
+  for (const uint64_t id : std::vector<uint64_t>(expired.begin(), expired.end())) {
+    End(id, StopReason::kDeadline);
+  }
+}
+
+void Engine::Loop::Admit(std::unique_ptr<LiveRequest> request) {
+  const uint64_t id = request->id();
+  LiveRequest& live = *live_.emplace(id, std::move(request)).first->second;
+  if (const std::optional<StopReason> stop = live.StopBeforeNext()) return End(id, *stop);
+  const GenerationRequest& wanted = live.request();
+  const double now = Seconds(live.submitted_ns());
+  Result<> queued = scheduler_.Submit(
+      {.id = id,
+       .prompt = live.TakePrompt(),
+       .max_known = live.max_known(),
+       .priority = wanted.priority,
+       .arrival = now,
+       .deadline = wanted.deadline_seconds ? now + *wanted.deadline_seconds
+                                           : std::numeric_limits<double>::infinity(),
+       .salt = wanted.cache_salt,
+       .session = wanted.session});
+  if (!queued) EndWith(id, queued.error());
+}
+
+void Engine::Loop::End(uint64_t id, StopReason reason) {
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;
+  const std::unique_ptr<LiveRequest> live = std::move(found->second);
+  live_.erase(found);
+  LiveRequest::End end;
+  if (const Sequence* sequence = scheduler_.Find(id)) {
+    end = {.kv_bytes = static_cast<int64_t>(sequence->table.blocks().size() *
+                                            pool_.layout().block_bytes()),
+           .preemptions = sequence->preemptions};
+  }
+  scheduler_.End(id);
+  {
+    const std::lock_guard lock(status_mutex_);
+    ++status_.finished_requests;
+  }
+  live->Finish(reason, end);
+}
+
+void Engine::Loop::EndWith(uint64_t id, const Error& error) {
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;
+  const std::unique_ptr<LiveRequest> live = std::move(found->second);
+  live_.erase(found);
+  scheduler_.End(id);
+  live->EndWith(error);
+}
+
+void Engine::Loop::EndAll() {
+  Receive();
+  while (!live_.empty()) End(live_.begin()->first, StopReason::kCancelled);
+  NoteStatus();
+}
+
+void Engine::Loop::BeginStep() {
+  choices_.clear();
+  step_ids_.clear();
+  const int64_t now = clock_.NowNs();
+  for (const Sequence* sequence : scheduler_.planned()) {
+    LiveRequest& live = *live_.at(sequence->spec.id);
+    if (!live.has_started()) live.NoteStart(now, sequence->hit_tokens);
+    choices_.push_back({.request = &live, .token = std::nullopt});
+    step_ids_.push_back(live.id());
+  }
+  inbox_.BeginStep(step_ids_);
+}
+
+void Engine::Loop::Sample(std::span<const RowLogits> rows) {
+  samples_.clear();
+  for (const RowLogits& row : rows) {
+    const auto index = static_cast<size_t>(row.sequence);
+    const Request& ledger = scheduler_.planned()[index]->ledger;
+    samples_.push_back({.logits = row.logits,
+                        .params = &choices_[index].request->request().sampling,
+                        .history = {.tokens = ledger.known, .num_prompt = ledger.num_prompt},
+                        .token = &choices_[index].token});
+  }
+  sampler_.Run(samples_);
+}
+
+// A layer of a chunk counts as its share of the chunk's tokens.
+void Engine::Loop::OnLayerDone(int layers_done, int num_layers) {
+  const std::span<Sequence* const> planned = scheduler_.planned();
+  for (size_t i = 0; i < planned.size(); ++i) {
+    if (step_chunks_[i] == 0) continue;
+    choices_[i].request->TellPrefill(planned[i]->ledger.computed +
+                                     step_chunks_[i] * layers_done / num_layers);
+  }
+}
+
+Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
+  const int64_t begin = clock_.NowNs();
+  Receive();
+  const StepPlan& plan = scheduler_.Plan();
+  if (plan.sequences.empty()) {
+    NoteStatus();
+    if (scheduler_.is_idle()) return false;
+    return Fail(ErrorCode::kInternal, "requests are left, and none of them can be computed");
+  }
+  step_chunks_.clear();
+  for (const SequenceStep& sequence : plan.sequences) {
+    step_chunks_.push_back(sequence.phase == Phase::kPrefill ? sequence.num_rows() : 0);
+  }
+  BeginStep();
+  const int64_t forward_begin = clock_.NowNs();
+  const Result<> run = forward_->Run(
+      plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
+      {.cancel = cancel, .progress = this});
+  const double forward_seconds = Seconds(clock_.NowNs() - forward_begin);
+  if (run) {
+    scheduler_.Commit(forward_seconds);
+    Emit();
+  } else {
+    scheduler_.Abandon();
+    if (run.error().code != ErrorCode::kCancelled) return Forward(run);
+  }
+  {
+    const std::lock_guard lock(status_mutex_);
+    ++status_.steps;
+    status_.forward_seconds += forward_seconds;
+    status_.overhead_seconds += Seconds(clock_.NowNs() - begin) - forward_seconds;
+  }
+  NoteStatus();
+  return !live_.empty();
+}
+
+// Gives each sequence its token, tells of it, and ends who has all.
+void Engine::Loop::Emit() {
+  const int64_t now = clock_.NowNs();
+  for (size_t i = 0; i < step_ids_.size(); ++i) {
+    Choice& choice = choices_[i];
+    if (!choice.token.has_value()) continue;
+    const uint64_t id = step_ids_[i];
+    if (!choice.token->has_value()) {
+      EndWith(id, choice.token->error());
+      continue;
+    }
+    const SampledToken& token = **choice.token;
+    const std::optional<StopReason> stop = choice.request->Accept(token, *model_->tokenizer, now);
+    ++generated_tokens_;
+    if (stop.has_value()) {
+      End(id, *stop);
+    } else {
+      scheduler_.Push(id, token.id);
+    }
+  }
+}
+
+Result<> Engine::Loop::Run() {
+  bool checked = false;
+  while (true) {
+    if (inbox_.is_stopping() && !inbox_.drains()) break;
+    Result<bool> left = Step(inbox_.give_up());
+    if (!left) {
+      EndAll();
+      return Forward(left);
+    }
+    if (*left) {
+      checked = false;
+      continue;
+    }
+    if (inbox_.is_stopping()) break;
+    if (!checked) {
+      if (Result<> idle = CheckIdle(); !idle) return idle;
+      checked = true;
+    }
+    inbox_.Wait(kIdleMs);
+  }
+  EndAll();
+  return CheckIdle();
+}
+
+Result<> Engine::Loop::CheckIdle() const {
+  if (Result<> books = scheduler_.CheckIntegrity(); !books) return books;
+  int64_t kept = 0;
+  scheduler_.sessions().ForEachTable(
+      [&](const BlockTable& table) { kept += std::ssize(table.blocks()); });
+  // Kept sequences may share blocks, so they are an upper limit.
+  if (pool_.num_owned() <= kept) return {};
+  return Fail(ErrorCode::kInternal,
+              fmt::format("{} blocks are owned while nothing runs; kept sequences have {}",
+                          pool_.num_owned(), kept));
+}
+
+void Engine::Loop::NoteStatus() {
+  inbox_.NoteWaiting(scheduler_.num_waiting(), scheduler_.waiting_tokens());
+  const ScheduleCounts& counts = scheduler_.counts();
+  const std::lock_guard lock(status_mutex_);
+  status_.running.clear();
+  for (const auto& sequence : scheduler_.running()) {
+    const Request& ledger = sequence->ledger;
+    status_.running.push_back({.id = ledger.id,
+                               .prompt_tokens = ledger.num_prompt,
+                               .cached_tokens = sequence->hit_tokens,
+                               .computed_tokens = ledger.computed,
+                               .generated_tokens = ledger.num_generated(),
+                               .is_prefill = sequence->is_prefill()});
+  }
+  status_.waiting_requests = scheduler_.num_waiting();
+  status_.waiting_tokens = scheduler_.waiting_tokens();
+  status_.blocks_free = pool_.num_free();
+  status_.blocks_owned = pool_.num_owned();
+  status_.blocks_cached = pool_.num_cached();
+  status_.prompt_tokens = counts.prefill_tokens;
+  status_.generated_tokens = generated_tokens_;
+  status_.prefix_queries = counts.prefix_queries;
+  status_.prefix_hit_tokens = counts.prefix_hit_tokens;
+  status_.preemptions = counts.preemptions;
+}
+
+EngineStatus Engine::Loop::Status() const {
+  const std::lock_guard lock(status_mutex_);
+  return status_;
+}
+
+}  // namespace baton

@@ -1,0 +1,96 @@
+// The engine's own side: what only its thread touches.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/inbox.h"
+#include "engine/live_request.h"
+#include "engine/row_sampler.h"
+#include "forward/step_forward.h"
+#include "kv/block_pool.h"
+#include "schedule/scheduler.h"
+
+namespace baton {
+
+// Not movable: the scheduler's tables hold the pool's address.
+class Engine::Loop : private StepProgress {
+ public:
+  // Errors: as Engine::Make.
+  static Result<std::unique_ptr<Loop>> Make(LoadedModel& model, const EngineConfig& config);
+
+  Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
+  Result<bool> Step(const std::atomic<bool>& cancel);
+  Result<> Run();
+  // Ends all that is left as cancelled.
+  void EndAll();
+  EngineStatus Status() const;
+  Result<> Logits(const std::vector<TokenId>& tokens, const std::vector<int64_t>& positions,
+                  const std::function<void(int64_t position, std::span<const float> logits)>& visit,
+                  const std::atomic<bool>& cancel);
+  Result<> SaveSession(uint64_t session, const std::string& path,
+                       const SavedSequenceProgress& progress) const;
+  Result<> LoadSession(uint64_t session, const std::string& path,
+                       const SavedSequenceProgress& progress);
+
+  Inbox& inbox() { return inbox_; }
+  SessionStore& sessions() { return scheduler_.sessions(); }
+  LoadedModel& model() { return *model_; }
+  const EngineConfig& config() const { return config_; }
+
+ private:
+  // A row of the step at work that yields a token.
+  struct Choice {
+    LiveRequest* request = nullptr;
+    std::optional<Result<SampledToken>> token;
+  };
+
+  Loop(LoadedModel& model, const EngineConfig& config, BlockPool pool);
+  Result<StopRules> RulesFor(const GenerationRequest& request) const;
+  Result<> CheckIds(const std::vector<TokenId>& tokens) const;
+  void Receive();
+  void Admit(std::unique_ptr<LiveRequest> request);
+  void End(uint64_t id, StopReason reason);
+  void EndWith(uint64_t id, const Error& error);
+  void BeginStep();
+  void Sample(std::span<const RowLogits> rows);
+  void Emit();
+  void OnLayerDone(int layers_done, int num_layers) override;
+  void NoteStatus();
+  Result<> CheckIdle() const;
+  Result<> LoadInto(const SavedSequence& saved, KeptSequence& kept,
+                    const SavedSequenceProgress& progress);
+  SavedSequenceKind Kind() const {
+    return {.key = model_->kv_key, .block_bytes = pool_.layout().block_bytes()};
+  }
+
+  LoadedModel* model_;
+  const EngineConfig config_;
+  BlockPool pool_;
+  std::unique_ptr<StepForward> forward_;
+  Scheduler scheduler_;
+  RowSampler sampler_;
+  Inbox inbox_;
+  SteadyClock clock_;
+  std::atomic<uint64_t> next_id_ = 1;
+
+  std::unordered_map<uint64_t, std::unique_ptr<LiveRequest>> live_;
+  Inbox::Mail mail_;
+  std::vector<Choice> choices_;       // of the step at work, in the plan's order
+  std::vector<uint64_t> step_ids_;    // likewise
+  std::vector<int64_t> step_chunks_;  // likewise: prompt tokens, 0 for a decode row
+  std::vector<SampleTask> samples_;
+  uint64_t generated_tokens_ = 0;
+
+  mutable std::mutex status_mutex_;
+  EngineStatus status_;
+};
+
+}  // namespace baton

@@ -1,0 +1,111 @@
+// The engine's sequences outside of requests: logits for evaluation, and sessions in files.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/engine_loop.h"
+
+namespace baton {
+
+Result<> Engine::Loop::Logits(
+    const std::vector<TokenId>& tokens, const std::vector<int64_t>& positions,
+    const std::function<void(int64_t position, std::span<const float> logits)>& visit,
+    const std::atomic<bool>& cancel) {
+  CHECK(scheduler_.is_idle());
+  const int64_t count = std::ssize(tokens);
+  if (tokens.empty()) return Fail(ErrorCode::kInvalid, "there are no tokens to evaluate");
+  if (count > model_->context_tokens) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("{} tokens do not fit into the context of {}; raise --ctx", count,
+                            model_->context_tokens));
+  }
+  if (Result<> valid = CheckIds(tokens); !valid) return valid;
+  int64_t previous = -1;
+  for (int64_t position : positions) {
+    if (position <= previous || position >= count) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("position {}: positions must ascend and be below the {} tokens",
+                              position, count));
+    }
+    previous = position;
+  }
+  (void)scheduler_.MakeFree(NumBlocksFor(count));
+  BlockTable table(pool_, count);
+  if (Result<> reserved = table.Reserve(count); !reserved) return reserved;
+  StepPlan plan;
+  SequenceStep& step = plan.sequences.emplace_back();
+  step.blocks.assign(table.blocks().begin(), table.blocks().end());
+  auto next = positions.begin();
+  for (int64_t first = 0; first < count; first += step.num_rows()) {
+    const int64_t end = std::min(first + config_.max_step_tokens, count);
+    step.first_position = first;
+    step.tokens.assign(tokens.begin() + first, tokens.begin() + end);
+    step.logit_rows.clear();
+    for (; next != positions.end() && *next < end; ++next) {
+      step.logit_rows.push_back(static_cast<int32_t>(*next - first));
+    }
+    step.logits = step.logit_rows.empty() ? LogitRows::kNone : LogitRows::kList;
+    const auto pass_on = [&](std::span<const RowLogits> rows) {
+      for (const RowLogits& row : rows) visit(first + row.row, row.logits);
+    };
+    if (Result<> run = forward_->Run(plan, pass_on, {.cancel = cancel}); !run) return run;
+  }
+  return {};
+}
+
+Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
+                                   const SavedSequenceProgress& progress) const {
+  const KeptSequence* kept = scheduler_.sessions().Find(session);
+  if (kept == nullptr || kept->ledger.computed == 0) {
+    return Fail(ErrorCode::kInvalid, "there is no cache to save: nothing was computed");
+  }
+  const int64_t computed = kept->ledger.computed;
+  std::vector<const std::byte*> blocks;
+  for (int64_t i = 0; i < NumBlocksFor(computed); ++i) {
+    blocks.push_back(pool_.Data(kept->table.blocks()[static_cast<size_t>(i)]));
+  }
+  return SaveSequence({.path = path,
+                       .kind = Kind(),
+                       .tokens = std::span(kept->ledger.known).first(static_cast<size_t>(computed)),
+                       .blocks = blocks,
+                       .progress = progress});
+}
+
+Result<> Engine::Loop::LoadSession(uint64_t session, const std::string& path,
+                                   const SavedSequenceProgress& progress) {
+  (void)scheduler_.sessions().Take(session);
+  const Result<SavedSequence> saved = SavedSequence::Open(path, Kind(), model_->context_tokens);
+  if (!saved) return Forward(saved);
+  const int64_t vocab_size = model_->model->spec().vocab_size;
+  for (const TokenId id : saved->tokens()) {
+    if (id >= 0 && id < vocab_size) continue;
+    return Fail(ErrorCode::kCorrupt,
+                fmt::format("{}: token {} is outside the vocabulary of {}", path, id, vocab_size));
+  }
+  KeptSequence kept{.ledger = {}, .table = BlockTable(pool_, model_->context_tokens)};
+  if (Result<> loaded = LoadInto(*saved, kept, progress); !loaded) return loaded;
+  scheduler_.sessions().Put(session, std::move(kept));
+  return {};
+}
+
+Result<> Engine::Loop::LoadInto(const SavedSequence& saved, KeptSequence& kept,
+                                const SavedSequenceProgress& progress) {
+  const int64_t num_tokens = std::ssize(saved.tokens());
+  (void)scheduler_.MakeFree(NumBlocksFor(num_tokens));
+  if (Result<> reserved = kept.table.Reserve(num_tokens); !reserved) return reserved;
+  for (int64_t i = 0; i < saved.num_blocks(); ++i) {
+    std::byte* data = pool_.Data(kept.table.blocks()[static_cast<size_t>(i)]);
+    if (Result<> read = saved.ReadBlock(i, {data, pool_.layout().block_bytes()}); !read) {
+      return read;
+    }
+    if (progress) progress(i + 1, saved.num_blocks());
+  }
+  kept.table.Append(num_tokens);
+  kept.ledger.known = saved.tokens();
+  kept.ledger.num_prompt = num_tokens;
+  kept.ledger.AdvanceComputed(num_tokens);
+  return {};
+}
+
+}  // namespace baton

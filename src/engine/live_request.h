@@ -1,0 +1,78 @@
+// A request inside the engine, from Submit to OnDone: everything but its tokens and blocks, which
+// are the scheduler's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "engine/answer_text.h"
+#include "engine/generation.h"
+#include "sample/stop_rules.h"
+#include "text/tokenizer.h"
+
+namespace baton {
+
+// Threads: one at a time.
+class LiveRequest {
+ public:
+  struct Parts {
+    uint64_t id;
+    GenerationRequest request;
+    StopRules rules;
+    AnswerText text;
+    std::shared_ptr<RequestObserver> observer;
+    int64_t submitted_ns;
+  };
+  // Requires: the request is valid.
+  explicit LiveRequest(Parts parts);
+
+  uint64_t id() const { return parts_.id; }
+  const GenerationRequest& request() const { return parts_.request; }
+  // The request's own prompt, for who computes it. Once.
+  std::vector<TokenId> TakePrompt() { return std::move(parts_.request.prompt); }
+  // The length of prompt and answer that is not exceeded.
+  int64_t max_known() const { return max_known_; }
+  int64_t num_prompt() const { return num_prompt_; }
+  int64_t num_generated() const { return std::ssize(result_.tokens); }
+  int64_t submitted_ns() const { return parts_.submitted_ns; }
+
+  // Notes that the first step with the request begins, with so many tokens found in the cache.
+  void NoteStart(int64_t now_ns, int64_t cached_tokens);
+  bool has_started() const { return started_ns_ != 0; }
+  // Tells how many of the prompt's tokens are computed, until the first token is there.
+  void TellPrefill(int64_t computed_tokens);
+
+  // Why no further token may be generated, if so.
+  std::optional<StopReason> StopBeforeNext() const;
+  // Takes a chosen token into the answer and tells of it. Returns the reason to stop, if it is one;
+  // an end token is no part of the answer.
+  std::optional<StopReason> Accept(const SampledToken& token, const Tokenizer& tokenizer,
+                                   int64_t now_ns);
+
+  // What the books say at the end.
+  struct End {
+    int64_t kv_bytes = 0;
+    int64_t preemptions = 0;
+  };
+  // The last word: the result, or why there is none.
+  void Finish(StopReason reason, const End& end);
+  void EndWith(Error error);
+
+ private:
+  void Emit(std::string_view text);
+
+  Parts parts_;
+  int64_t num_prompt_;
+  int64_t max_known_;
+  GenerationResult result_;
+  int64_t started_ns_ = 0;
+  int64_t first_token_ns_ = 0;
+  int64_t last_token_ns_ = 0;
+};
+
+}  // namespace baton

@@ -1,0 +1,23 @@
+#include "engine/row_sampler.h"
+
+namespace baton {
+
+RowSampler::RowSampler(ThreadPool& pool, int64_t vocab_size) : pool_(&pool) {
+  for (int i = 0; i < pool.num_threads(); ++i) {
+    samplers_.push_back(std::make_unique<Sampler>(vocab_size));
+  }
+}
+
+uint64_t RowSampler::BufferBytes(int num_threads, int64_t vocab_size) {
+  return static_cast<uint64_t>(num_threads) * Sampler::BufferBytes(vocab_size);
+}
+
+void RowSampler::Run(std::span<const SampleTask> tasks) {
+  pool_->ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
+    const SampleTask& task = tasks[static_cast<size_t>(i)];
+    *task.token = samplers_[static_cast<size_t>(worker)]->Sample(task.logits, *task.params,
+                                                                 task.history);
+  });
+}
+
+}  // namespace baton

@@ -1,0 +1,186 @@
+#include "schedule/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace baton {
+
+Scheduler::Scheduler(const Parts& parts)
+    : pool_(&parts.pool),
+      limits_(parts.limits),
+      time_model_(parts.time_model),
+      index_(parts.pool, parts.kv_key),
+      next_deadline_(std::numeric_limits<double>::infinity()) {
+  const auto most = static_cast<size_t>(limits_.max_running);
+  running_.reserve(most);
+  planned_.reserve(most);
+  spare_.reserve(most);
+  plan_.sequences.reserve(most);
+  candidates_.reserve(most);
+  decoding_.reserve(most);
+  prefilling_.reserve(most);
+  chunks_.reserve(most);
+  victims_.reserve(most);
+  for (int32_t slot = limits_.max_running - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+}
+
+Scheduler::QueueKey Scheduler::KeyOf(const Sequence& sequence) {
+  return {-int64_t{sequence.spec.priority}, sequence.order};
+}
+
+Result<> Scheduler::Submit(SequenceSpec spec) {
+  const auto num_prompt = static_cast<int64_t>(spec.prompt.size());
+  CHECK_GE(num_prompt, 1);
+  CHECK_GT(spec.max_known, num_prompt);
+  CHECK_LE(spec.max_known, limits_.max_context);
+  CHECK(!by_id_.contains(spec.id));
+  if (NumBlocksFor(spec.max_known) > pool_->num_blocks()) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("a prompt of {} tokens and {} more can never fit into a cache of {} "
+                            "tokens; ask for fewer tokens or start with a larger cache",
+                            num_prompt, spec.max_known - num_prompt,
+                            int64_t{pool_->num_blocks()} * kBlockTokens));
+  }
+  if (num_waiting() >= limits_.max_queue_requests) {
+    return Fail(ErrorCode::kExhausted,
+                fmt::format("the queue is full: {} requests are waiting; try again later",
+                            num_waiting()));
+  }
+  if (waiting_tokens_ + num_prompt > limits_.max_queue_tokens) {
+    return Fail(ErrorCode::kExhausted,
+                fmt::format("the queue is full: {} tokens are waiting, and {} more exceed the "
+                            "limit of {}; try again later",
+                            waiting_tokens_, num_prompt, limits_.max_queue_tokens));
+  }
+  auto sequence = std::make_unique<Sequence>(
+      Sequence{.ledger = {.id = spec.id,
+                          .known = std::move(spec.prompt),
+                          .num_prompt = num_prompt,
+                          .computed = 0},
+               .spec = {},
+               .table = BlockTable(*pool_, 0)});
+  sequence->spec = std::move(spec);
+  sequence->ledger.known.reserve(static_cast<size_t>(sequence->spec.max_known));
+  sequence->order = next_order_++;
+  waiting_tokens_ += num_prompt;
+  next_deadline_ = std::min(next_deadline_, sequence->spec.deadline);
+  by_id_.emplace(sequence->spec.id, sequence.get());
+  look_at_queue_ = true;
+  const QueueKey key = KeyOf(*sequence);
+  waiting_.emplace(key, std::move(sequence));
+  return {};
+}
+
+void Scheduler::End(uint64_t id) {
+  CHECK(planned_.empty());
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  look_at_queue_ = true;
+  Sequence* sequence = found->second;
+  by_id_.erase(found);
+  if (sequence->slot < 0) {
+    waiting_tokens_ -= sequence->ledger.num_known();
+    waiting_.erase(KeyOf(*sequence));
+    return;
+  }
+  const auto it = std::ranges::find(running_, sequence, &std::unique_ptr<Sequence>::get);
+  std::unique_ptr<Sequence> ended = TakeFromRunning(static_cast<size_t>(it - running_.begin()));
+  if (ended->spec.session == 0 || ended->ledger.computed == 0) return;
+  // What is pending is not in the cache; the next request of the session brings it.
+  ended->table.Truncate(ended->ledger.computed);
+  sessions_.Put(ended->spec.session,
+                {.ledger = std::move(ended->ledger), .table = std::move(ended->table)});
+}
+
+std::unique_ptr<Sequence> Scheduler::TakeFromRunning(size_t index) {
+  std::unique_ptr<Sequence> sequence = std::move(running_[index]);
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  free_slots_.push_back(sequence->slot);
+  sequence->slot = -1;
+  return sequence;
+}
+
+std::span<const uint64_t> Scheduler::Expired(double now) {
+  expired_.clear();
+  if (now < next_deadline_) return expired_;
+  next_deadline_ = std::numeric_limits<double>::infinity();
+  const auto look = [&](const Sequence& sequence) {
+    if (sequence.spec.deadline <= now) {
+      expired_.push_back(sequence.spec.id);
+    } else {
+      next_deadline_ = std::min(next_deadline_, sequence.spec.deadline);
+    }
+  };
+  for (const auto& sequence : running_) look(*sequence);
+  for (const auto& [key, sequence] : waiting_) look(*sequence);
+  return expired_;
+}
+
+void Scheduler::Commit(double seconds) {
+  if (plan_.sequences.empty()) return;
+  time_model_.Observe(features_, seconds);
+  ++counts_.steps;
+  for (const auto& sequence : running_) ++sequence->waited;
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    Sequence& sequence = *planned_[i];
+    const int64_t count = plan_.sequences[i].num_rows();
+    const bool is_prefill = plan_.sequences[i].phase == Phase::kPrefill;
+    look_at_queue_ = look_at_queue_ || is_prefill;
+    (is_prefill ? counts_.prefill_tokens : counts_.decode_tokens) += static_cast<uint64_t>(count);
+    sequence.waited = 0;
+    sequence.table.Append(count);
+    sequence.ledger.AdvanceComputed(count);
+    const int64_t complete = sequence.ledger.computed / kBlockTokens;
+    if (!limits_.prefix_cache || complete == sequence.published_blocks) continue;
+    index_.Publish(std::span(sequence.ledger.known).first(
+                       static_cast<size_t>(complete * kBlockTokens)),
+                   sequence.table, sequence.spec.salt, sequence.published_blocks);
+    sequence.published_blocks = complete;
+  }
+  planned_.clear();
+}
+
+void Scheduler::Abandon() {
+  planned_.clear();
+}
+
+void Scheduler::Push(uint64_t id, TokenId token) {
+  Sequence& sequence = *by_id_.at(id);
+  CHECK_GE(sequence.slot, 0);
+  CHECK_EQ(sequence.ledger.num_pending(), 0);
+  CHECK_LT(sequence.ledger.num_known(), sequence.spec.max_known);
+  sequence.ledger.known.push_back(token);
+}
+
+const Sequence* Scheduler::Find(uint64_t id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+bool Scheduler::MakeFree(int64_t num_blocks) {
+  while (pool_->num_free() + pool_->num_cached() < num_blocks && sessions_.DropOldestBut(0)) {
+  }
+  const int64_t missing = num_blocks - pool_->num_free();
+  if (missing > 0) index_.Evict(missing);
+  return pool_->num_free() >= num_blocks;
+}
+
+Result<> Scheduler::CheckIntegrity() const {
+  if (Result<> pool = pool_->CheckIntegrity(); !pool) return pool;
+  if (Result<> index = index_.CheckIntegrity(); !index) return index;
+  std::vector<const BlockTable*> tables;
+  for (const auto& sequence : running_) tables.push_back(&sequence->table);
+  for (const auto& [key, sequence] : waiting_) tables.push_back(&sequence->table);
+  sessions_.ForEachTable([&](const BlockTable& table) { tables.push_back(&table); });
+  if (Result<> references = CheckReferences(*pool_, tables); !references) return references;
+  if (AvailableBlocks() >= OutstandingBlocks()) return {};
+  return Fail(ErrorCode::kInternal,
+              fmt::format("{} blocks are promised and only {} can be had", OutstandingBlocks(),
+                          AvailableBlocks()));
+}
+
+}  // namespace baton

@@ -1,0 +1,144 @@
+// Who is admitted: the part of the scheduler that looks at the queue.
+#include <algorithm>
+
+#include "base/check.h"
+#include "schedule/scheduler.h"
+
+namespace baton {
+namespace {
+
+// Waiting sequences that one step looks at: what does not fit may be passed, at a bounded cost.
+constexpr int kLookAhead = 32;
+
+}  // namespace
+
+Scheduler::Queue::iterator Scheduler::Oldest() {
+  return std::ranges::min_element(
+      waiting_, {}, [](const auto& entry) { return entry.second->order; });
+}
+
+void Scheduler::Admit() {
+  if (!look_at_queue_) return;
+  look_at_queue_ = false;
+  while (!waiting_.empty() && std::ssize(running_) < limits_.max_running && AdmitOne()) {
+  }
+}
+
+bool Scheduler::AdmitOne() {
+  Sequence& oldest = *Oldest()->second;
+  if (oldest.passes >= limits_.max_passes) {
+    // Nobody passes it for ever: while it lacks room, nobody else is given any. Whoever waits for
+    // something else than room holds nobody up.
+    const Admission admission = TryAdmit(oldest);
+    if (admission != Admission::kNotYet) return admission == Admission::kDone;
+  }
+  int looked = 0;
+  for (const auto& [key, sequence] : waiting_) {
+    if (++looked > kLookAhead) return false;
+    if (TryAdmit(*sequence) == Admission::kDone) return true;
+  }
+  return false;
+}
+
+Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
+  const Request& ledger = sequence.ledger;
+  Hit hit;
+  // The last token is computed in any case: its logits are wanted.
+  const int64_t most = ledger.num_known() - 1;
+  if (limits_.prefix_cache) {
+    hit.blocks = index_.Find(std::span(ledger.known).first(static_cast<size_t>(most)),
+                             sequence.spec.salt);
+    hit.tokens = std::ssize(hit.blocks) * kBlockTokens;
+  }
+  if (sequence.spec.session == 0) return hit;
+  const KeptSequence* kept = sessions_.Find(sequence.spec.session);
+  if (kept == nullptr) return hit;
+  const int64_t limit = std::min(kept->ledger.computed, most);
+  const auto end = std::mismatch(ledger.known.begin(), ledger.known.begin() + limit,
+                                 kept->ledger.known.begin())
+                       .first;
+  const int64_t common = end - ledger.known.begin();
+  if (common <= hit.tokens) return hit;
+  return {.blocks = {}, .is_session = true, .tokens = common};
+}
+
+// Whether waiting lets it find what another one is computing just now.
+bool Scheduler::SharesWithARunningPrefill(const Sequence& sequence, int64_t hit_tokens) const {
+  if (!limits_.prefix_cache) return false;
+  const std::vector<TokenId>& known = sequence.ledger.known;
+  for (const auto& other : running_) {
+    if (!other->is_prefill() || other->spec.salt != sequence.spec.salt) continue;
+    const std::vector<TokenId>& theirs = other->ledger.known;
+    const auto most = std::min(known.size(), theirs.size()) - 1;
+    const auto end = std::mismatch(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(most),
+                                   theirs.begin())
+                         .first;
+    const int64_t common = (end - known.begin()) / kBlockTokens * kBlockTokens;
+    if (common > hit_tokens) return true;
+  }
+  return false;
+}
+
+Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
+  const Hit hit = Look(sequence);
+  if (SharesWithARunningPrefill(sequence, hit.tokens)) return Admission::kNotYet;
+  const Request& ledger = sequence.ledger;
+  if (ledger.num_known() - hit.tokens > limits_.long_prompt_tokens) {
+    const auto num_long = std::ranges::count_if(running_, [&](const auto& other) {
+      return other->ledger.num_pending() > limits_.long_prompt_tokens;
+    });
+    if (num_long >= limits_.max_long_prefills) return Admission::kNotYet;
+  }
+  // The prompt and one block, but no more than it can ever use.
+  const int64_t promised =
+      std::min(NumBlocksFor(ledger.num_known()) + 1, NumBlocksFor(sequence.spec.max_known));
+  const auto owned = std::ranges::count_if(
+      hit.blocks, [&](BlockId block) { return pool_->num_references(block) > 0; });
+  // Of its own session it keeps what it has.
+  const int64_t kept = hit.is_session ? NumBlocksFor(hit.tokens) : 0;
+  const int64_t needed = promised - owned - kept;
+  while (needed > AvailableBlocks() - OutstandingBlocks()) {
+    // Whoever waits is worth more than what is kept for later.
+    const uint64_t own = hit.is_session ? sequence.spec.session : 0;
+    if (!sessions_.DropOldestBut(own)) return Admission::kNoRoom;
+  }
+  sequence.promised_blocks = promised;
+  Start(waiting_.find(KeyOf(sequence)), hit);
+  return Admission::kDone;
+}
+
+void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {
+  std::unique_ptr<Sequence> sequence = std::move(waiting->second);
+  const Queue::iterator oldest = Oldest();
+  if (oldest != waiting) ++oldest->second->passes;
+  waiting_.erase(waiting);
+  waiting_tokens_ -= sequence->ledger.num_known();
+  if (hit.is_session) {
+    std::optional<KeptSequence> kept = sessions_.Take(sequence->spec.session);
+    CHECK(kept.has_value());
+    kept->table.Truncate(hit.tokens);
+    sequence->table = std::move(kept->table);
+  } else {
+    sequence->table = BlockTable(*pool_, limits_.max_context);
+    sequence->table.Adopt(hit.blocks, hit.tokens);
+    if (sequence->spec.session != 0) (void)sessions_.Take(sequence->spec.session);
+  }
+  sequence->ledger.computed = hit.tokens;
+  sequence->published_blocks = hit.is_session ? 0 : std::ssize(hit.blocks);
+  sequence->known_at_admission = sequence->ledger.num_known();
+  sequence->waited = 0;
+  sequence->slot = free_slots_.back();
+  free_slots_.pop_back();
+  if (!sequence->was_admitted) {
+    sequence->was_admitted = true;
+    sequence->hit_tokens = hit.tokens;
+    ++counts_.prefix_queries;
+    counts_.prefix_hit_tokens += static_cast<uint64_t>(hit.tokens);
+  }
+  ++counts_.admissions;
+  const auto place = std::ranges::upper_bound(running_, sequence->order, {},
+                                              [](const auto& other) { return other->order; });
+  running_.insert(place, std::move(sequence));
+}
+
+}  // namespace baton

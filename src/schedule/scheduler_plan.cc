@@ -1,0 +1,170 @@
+// What a step computes: the part of the scheduler that looks at the running sequences.
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "schedule/scheduler.h"
+
+namespace baton {
+namespace {
+
+// A step is planned for this share of the longest gap, since what it will take is only predicted.
+constexpr double kGapShare = 0.7;
+
+}  // namespace
+
+int64_t Scheduler::AvailableBlocks() const {
+  return pool_->num_free() + pool_->num_cached();
+}
+
+int64_t Scheduler::OutstandingBlocks() const {
+  int64_t blocks = 0;
+  for (const auto& sequence : running_) blocks += sequence->outstanding_blocks();
+  return blocks;
+}
+
+const StepPlan& Scheduler::Plan() {
+  CHECK(planned_.empty());
+  while (!plan_.sequences.empty()) {
+    spare_.push_back(std::move(plan_.sequences.back()));
+    plan_.sequences.pop_back();
+  }
+  features_ = StepFeatures();
+  RenewTheOldestsPromise();
+  PlanDecodes();
+  Admit();
+  PlanPrefills();
+  return plan_;
+}
+
+// One block more than it has, up to what it can ever use: so it goes on whatever the others do.
+void Scheduler::RenewTheOldestsPromise() {
+  if (running_.empty()) return;
+  Sequence& oldest = *running_.front();
+  const int64_t held = std::ssize(oldest.table.blocks());
+  const int64_t wanted = std::min(held + 1, NumBlocksFor(oldest.spec.max_known));
+  if (wanted <= oldest.promised_blocks) return;
+  while (AvailableBlocks() - OutstandingBlocks() < 1) {
+    if (!sessions_.DropOldestBut(0) && !PreemptOne()) return;
+  }
+  oldest.promised_blocks = wanted;
+}
+
+void Scheduler::PlanDecodes() {
+  decoding_.clear();
+  for (const auto& sequence : running_) {
+    if (sequence->ledger.num_pending() == 1) decoding_.push_back(sequence.get());
+  }
+  for (Sequence* sequence : decoding_) {
+    // The older ones may have preempted it.
+    if (sequence->slot >= 0 && MakeRoomForOne(*sequence)) AddStep(*sequence, 1, Phase::kDecode);
+  }
+}
+
+bool Scheduler::HasRoomForOne(const Sequence& sequence) {
+  return sequence.outstanding_blocks() > 0 ||
+         NumBlocksFor(sequence.table.num_tokens() + 1) <= std::ssize(sequence.table.blocks());
+}
+
+// Gives the sequence a block that nobody was promised, or one of a younger sequence that is
+// preempted for it, which may be itself. Returns whether it can take the next token.
+bool Scheduler::MakeRoomForOne(Sequence& sequence) {
+  if (HasRoomForOne(sequence)) return true;
+  while (AvailableBlocks() - OutstandingBlocks() < 1) {
+    if (sessions_.DropOldestBut(0)) continue;
+    if (!PreemptOne() || sequence.slot < 0) return false;
+  }
+  sequence.promised_blocks = std::ssize(sequence.table.blocks()) + 1;
+  return true;
+}
+
+bool Scheduler::PreemptOne() {
+  victims_.clear();
+  for (const auto& sequence : running_) {
+    // What is in the plan already is computed first.
+    const bool is_planned = std::ranges::find(planned_, sequence.get()) != planned_.end();
+    victims_.push_back({.priority = sequence->spec.priority,
+                        .progress = is_planned ? -1 : sequence->progress()});
+  }
+  const std::optional<size_t> victim = ChooseVictim(victims_, limits_.min_progress_tokens);
+  if (!victim) return false;
+  Preempt(*victim);
+  return true;
+}
+
+void Scheduler::Preempt(size_t running_index) {
+  std::unique_ptr<Sequence> sequence = TakeFromRunning(running_index);
+  sequence->table.Clear();
+  sequence->ledger.computed = 0;
+  sequence->published_blocks = 0;
+  sequence->promised_blocks = 0;
+  ++sequence->preemptions;
+  ++counts_.preemptions;
+  waiting_tokens_ += sequence->ledger.num_known();
+  look_at_queue_ = true;
+  const QueueKey key = KeyOf(*sequence);
+  waiting_.emplace(key, std::move(sequence));
+}
+
+void Scheduler::PlanPrefills() {
+  candidates_.clear();
+  prefilling_.clear();
+  for (const auto& sequence : running_) {
+    if (std::ranges::find(planned_, sequence.get()) != planned_.end()) continue;
+    const Request& ledger = sequence->ledger;
+    if (ledger.num_pending() == 0 || !HasRoomForOne(*sequence)) continue;
+    prefilling_.push_back(sequence.get());
+    candidates_.push_back({.computed = ledger.computed,
+                           .pending = ledger.num_pending(),
+                           .waited = sequence->waited,
+                           .is_long = ledger.num_pending() > limits_.long_prompt_tokens});
+  }
+  if (prefilling_.empty()) return;
+  chunks_.resize(candidates_.size());
+  const bool holds_up_streams = !planned_.empty();
+  const double seconds = holds_up_streams ? kGapShare * limits_.max_gap_steps *
+                                                time_model_.Predict(features_)
+                                          : std::numeric_limits<double>::infinity();
+  ChoosePrefillChunks(time_model_, candidates_,
+                      {.rows = limits_.max_prefill_rows,
+                       .seconds = seconds,
+                       .max_wait = limits_.max_prefill_wait,
+                       .decode = features_},
+                      chunks_);
+  for (size_t i = 0; i < prefilling_.size(); ++i) {
+    if (chunks_[i] > 0) AddStep(*prefilling_[i], chunks_[i], Phase::kPrefill);
+  }
+}
+
+void Scheduler::AddStep(Sequence& sequence, int64_t num_tokens, Phase phase) {
+  const Request& ledger = sequence.ledger;
+  const int64_t joining =
+      NumBlocksFor(ledger.computed + num_tokens) - std::ssize(sequence.table.blocks());
+  // Promised blocks can be had: CheckIntegrity compares both.
+  if (joining > 0) CHECK(MakeFree(joining));
+  const Result<> reserved = sequence.table.Reserve(num_tokens);
+  CHECK(reserved.has_value());
+  if (spare_.empty()) {
+    plan_.sequences.emplace_back();
+  } else {
+    plan_.sequences.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+  }
+  SequenceStep& step = plan_.sequences.back();
+  step.slot = sequence.slot;
+  step.first_position = ledger.computed;
+  const auto first = ledger.known.begin() + ledger.computed;
+  step.tokens.assign(first, first + num_tokens);
+  step.blocks.assign(sequence.table.blocks().begin(), sequence.table.blocks().end());
+  step.phase = phase;
+  step.logits = num_tokens == ledger.num_pending() ? LogitRows::kLast : LogitRows::kNone;
+  step.logit_rows.clear();
+  planned_.push_back(&sequence);
+  if (phase == Phase::kDecode) {
+    features_.AddDecode(ledger.computed);
+  } else {
+    features_.AddPrefill(num_tokens, ledger.computed);
+  }
+}
+
+}  // namespace baton
