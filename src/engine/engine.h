@@ -48,7 +48,7 @@ struct EngineStatus {
   int64_t blocks_owned = 0;
   int64_t blocks_cached = 0;
   uint64_t steps = 0;
-  uint64_t prompt_tokens = 0;      // computed
+  uint64_t prompt_tokens = 0;  // computed
   uint64_t generated_tokens = 0;
   uint64_t prefix_queries = 0;
   uint64_t prefix_hit_tokens = 0;

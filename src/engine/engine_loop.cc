@@ -54,8 +54,9 @@ Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
   std::unique_ptr<Loop> loop(new Loop(model, config, *std::move(pool)));
   const KernelContext context{.table = KernelsFor(model.options.isa), .pool = *model.pool};
   Result<StepForward> forward = StepForward::Make(
-      *model.model, loop->pool_, context, StepOptionsOf(config, {.context_tokens = model.context_tokens,
-                                                .precision = model.options.precision}));
+      *model.model, loop->pool_, context,
+      StepOptionsOf(
+          config, {.context_tokens = model.context_tokens, .precision = model.options.precision}));
   if (!forward) return Forward(forward);
   loop->forward_ = std::make_unique<StepForward>(*std::move(forward));
   loop->forward_->SetRecorder(model.options.recorder);
@@ -101,13 +102,13 @@ Result<uint64_t> Engine::Loop::Submit(GenerationRequest request,
   Result<AnswerText> text = AnswerText::Make(*model_->tokenizer, request.stop_strings);
   if (!text) return Forward(text);
   const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
-  Result<> put = inbox_.Put(
-      std::make_unique<LiveRequest>(LiveRequest::Parts{.id = id,
-                                                       .request = std::move(request),
-                                                       .rules = *std::move(rules),
-                                                       .text = *std::move(text),
-                                                       .observer = std::move(observer),
-                                                       .submitted_ns = clock_.NowNs()}));
+  Result<> put =
+      inbox_.Put(std::make_unique<LiveRequest>(LiveRequest::Parts{.id = id,
+                                                                  .request = std::move(request),
+                                                                  .rules = *std::move(rules),
+                                                                  .text = *std::move(text),
+                                                                  .observer = std::move(observer),
+                                                                  .submitted_ns = clock_.NowNs()}));
   if (!put) return Forward(put);
   return id;
 }
@@ -129,16 +130,16 @@ void Engine::Loop::Admit(std::unique_ptr<LiveRequest> request) {
   if (const std::optional<StopReason> stop = live.StopBeforeNext()) return End(id, *stop);
   const GenerationRequest& wanted = live.request();
   const double now = Seconds(live.submitted_ns());
-  Result<> queued = scheduler_.Submit(
-      {.id = id,
-       .prompt = live.TakePrompt(),
-       .max_known = live.max_known(),
-       .priority = wanted.priority,
-       .arrival = now,
-       .deadline = wanted.deadline_seconds ? now + *wanted.deadline_seconds
-                                           : std::numeric_limits<double>::infinity(),
-       .salt = wanted.cache_salt,
-       .session = wanted.session});
+  Result<> queued = scheduler_.Submit({.id = id,
+                                       .prompt = live.TakePrompt(),
+                                       .max_known = live.max_known(),
+                                       .priority = wanted.priority,
+                                       .arrival = now,
+                                       .deadline = wanted.deadline_seconds
+                                                       ? now + *wanted.deadline_seconds
+                                                       : std::numeric_limits<double>::infinity(),
+                                       .salt = wanted.cache_salt,
+                                       .session = wanted.session});
   if (!queued) EndWith(id, queued.error());
 }
 
@@ -149,8 +150,8 @@ void Engine::Loop::End(uint64_t id, StopReason reason) {
   live_.erase(found);
   LiveRequest::End end;
   if (const Sequence* sequence = scheduler_.Find(id)) {
-    end = {.kv_bytes = static_cast<int64_t>(sequence->table.blocks().size() *
-                                            pool_.layout().block_bytes()),
+    end = {.kv_bytes =
+               static_cast<int64_t>(sequence->table.blocks().size() * pool_.layout().block_bytes()),
            .preemptions = sequence->preemptions};
   }
   scheduler_.End(id);
@@ -227,9 +228,8 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   }
   BeginStep();
   const int64_t forward_begin = clock_.NowNs();
-  const Result<> run = forward_->Run(
-      plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
-      {.cancel = cancel, .progress = this});
+  const Result<> run = forward_->Run(plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
+                                     {.cancel = cancel, .progress = this});
   const double forward_seconds = Seconds(clock_.NowNs() - forward_begin);
   if (run) {
     scheduler_.Commit(forward_seconds);

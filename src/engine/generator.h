@@ -1,7 +1,7 @@
 // One request at a time, on the thread of the caller: the engine for `run`, `chat` and `eval`.
 //
-// All requests of a generator are one session (engine/generation.h): the cache of the sequence stays
-// after the end, so that the next turn of a chat prefills only what is new.
+// All requests of a generator are one session (engine/generation.h): the cache of the sequence
+// stays after the end, so that the next turn of a chat prefills only what is new.
 #pragma once
 
 #include <atomic>

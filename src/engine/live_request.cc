@@ -39,8 +39,8 @@ void LiveRequest::TellPrefill(int64_t computed_tokens) {
 }
 
 std::optional<StopReason> LiveRequest::StopBeforeNext() const {
-  return baton::StopBeforeNext(parts_.rules, {.num_generated = num_generated(),
-                                              .num_known = num_prompt_ + num_generated()});
+  return baton::StopBeforeNext(
+      parts_.rules, {.num_generated = num_generated(), .num_known = num_prompt_ + num_generated()});
 }
 
 std::optional<StopReason> LiveRequest::Accept(const SampledToken& token, const Tokenizer& tokenizer,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/engine_config.h"
+#include "engine/row_sampler.h"
 #include "kernels/pack.h"
 #include "model/weight_plan.h"
 
@@ -50,8 +52,8 @@ std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes) {
 MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens) {
   const EngineConfig config = EngineConfigOf(options, context_tokens);
   return {.kv_tokens = config.kv_tokens,
-          .step = StepOptionsOf(
-              config, {.context_tokens = context_tokens, .precision = options.precision}),
+          .step = StepOptionsOf(config,
+                                {.context_tokens = context_tokens, .precision = options.precision}),
           .num_threads = options.num_threads};
 }
 
@@ -65,8 +67,7 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
     if (tensor != nullptr) needs.weight_bytes += PackedBytes(*tensor, use);
   }
   needs.kv_block_bytes = layout->block_bytes();
-  needs.kv_bytes =
-      static_cast<uint64_t>(NumBlocksFor(question.kv_tokens)) * needs.kv_block_bytes;
+  needs.kv_bytes = static_cast<uint64_t>(NumBlocksFor(question.kv_tokens)) * needs.kv_block_bytes;
   needs.workspace_bytes = StepForward::BufferBytes(spec, question.step, question.num_threads) +
                           RowSampler::BufferBytes(question.num_threads, spec.vocab_size);
   return needs;

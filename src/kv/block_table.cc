@@ -38,6 +38,18 @@ BlockTable::~BlockTable() {
   Clear();
 }
 
+bool BlockTable::CopiesLast() const {
+  if (num_tokens_ % kBlockTokens == 0) return false;
+  const BlockId last = blocks_[static_cast<size_t>(num_tokens_ / kBlockTokens)];
+  return pool_->num_references(last) > 1 || pool_->is_kept(last);
+}
+
+int64_t BlockTable::BlocksToReserve(int64_t new_tokens) const {
+  if (new_tokens == 0) return 0;
+  const int64_t joining = NumBlocksFor(num_tokens_ + new_tokens) - std::ssize(blocks_);
+  return std::max<int64_t>(joining, 0) + (CopiesLast() ? 1 : 0);
+}
+
 Result<> BlockTable::Reserve(int64_t new_tokens) {
   CHECK_GE(new_tokens, 0);
   if (new_tokens > max_tokens_ - num_tokens_) {
@@ -45,13 +57,9 @@ Result<> BlockTable::Reserve(int64_t new_tokens) {
                                                    num_tokens_, new_tokens, max_tokens_));
   }
   if (new_tokens == 0) return {};
-  const int64_t held = std::ssize(blocks_);
-  const int64_t joining = std::max<int64_t>(NumBlocksFor(num_tokens_ + new_tokens) - held, 0);
-  const int64_t last = num_tokens_ / kBlockTokens;
-  const bool partly_filled = num_tokens_ % kBlockTokens != 0;
-  const bool copies =
-      partly_filled && (pool_->num_references(blocks_[last]) > 1 || pool_->is_kept(blocks_[last]));
-  const int64_t needed = joining + (copies ? 1 : 0);
+  const bool copies = CopiesLast();
+  const int64_t needed = BlocksToReserve(new_tokens);
+  const int64_t joining = needed - (copies ? 1 : 0);
   if (needed > pool_->num_free()) {
     return Fail(ErrorCode::kExhausted,
                 fmt::format("KV cache full: {} more tokens need {} blocks, {} of {} are free; end "
@@ -60,6 +68,7 @@ Result<> BlockTable::Reserve(int64_t new_tokens) {
   }
   // From here on nothing fails: the blocks are there.
   if (copies) {
+    const int64_t last = num_tokens_ / kBlockTokens;
     const Result<BlockId> copy = pool_->Allocate();
     CHECK(copy.has_value());
     std::memcpy(pool_->Data(*copy), pool_->Data(blocks_[last]), pool_->layout().block_bytes());

@@ -44,6 +44,9 @@ class BlockTable {
   // Memory: allocates nothing outside the pool.
   Result<> Reserve(int64_t new_tokens);
 
+  // Free blocks that Reserve(new_tokens) takes.
+  int64_t BlocksToReserve(int64_t new_tokens) const;
+
   // Counts new_tokens tokens as written. Requires: they were reserved.
   void Append(int64_t new_tokens);
 
@@ -68,6 +71,9 @@ class BlockTable {
   BlockTable Fork();
 
  private:
+  // The last block holds tokens, is about to be written, and others can read it.
+  bool CopiesLast() const;
+
   BlockPool* pool_;
   std::vector<BlockId> blocks_;
   int64_t num_tokens_ = 0;

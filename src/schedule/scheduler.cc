@@ -13,7 +13,7 @@ Scheduler::Scheduler(const Parts& parts)
     : pool_(&parts.pool),
       limits_(parts.limits),
       time_model_(parts.time_model),
-      index_(parts.pool, parts.kv_key),
+      index_(parts.pool, {.key = parts.kv_key}),
       next_deadline_(std::numeric_limits<double>::infinity()) {
   const auto most = static_cast<size_t>(limits_.max_running);
   running_.reserve(most);
@@ -46,9 +46,9 @@ Result<> Scheduler::Submit(SequenceSpec spec) {
                             int64_t{pool_->num_blocks()} * kBlockTokens));
   }
   if (num_waiting() >= limits_.max_queue_requests) {
-    return Fail(ErrorCode::kExhausted,
-                fmt::format("the queue is full: {} requests are waiting; try again later",
-                            num_waiting()));
+    return Fail(
+        ErrorCode::kExhausted,
+        fmt::format("the queue is full: {} requests are waiting; try again later", num_waiting()));
   }
   if (waiting_tokens_ + num_prompt > limits_.max_queue_tokens) {
     return Fail(ErrorCode::kExhausted,
@@ -56,13 +56,12 @@ Result<> Scheduler::Submit(SequenceSpec spec) {
                             "limit of {}; try again later",
                             waiting_tokens_, num_prompt, limits_.max_queue_tokens));
   }
-  auto sequence = std::make_unique<Sequence>(
-      Sequence{.ledger = {.id = spec.id,
-                          .known = std::move(spec.prompt),
-                          .num_prompt = num_prompt,
-                          .computed = 0},
-               .spec = {},
-               .table = BlockTable(*pool_, 0)});
+  auto sequence = std::make_unique<Sequence>(Sequence{.ledger = {.id = spec.id,
+                                                                 .known = std::move(spec.prompt),
+                                                                 .num_prompt = num_prompt,
+                                                                 .computed = 0},
+                                                      .spec = {},
+                                                      .table = BlockTable(*pool_, 0)});
   sequence->spec = std::move(spec);
   sequence->ledger.known.reserve(static_cast<size_t>(sequence->spec.max_known));
   sequence->order = next_order_++;
@@ -136,10 +135,12 @@ void Scheduler::Commit(double seconds) {
     sequence.ledger.AdvanceComputed(count);
     const int64_t complete = sequence.ledger.computed / kBlockTokens;
     if (!limits_.prefix_cache || complete == sequence.published_blocks) continue;
-    index_.Publish(std::span(sequence.ledger.known).first(
-                       static_cast<size_t>(complete * kBlockTokens)),
-                   sequence.table, sequence.spec.salt, sequence.published_blocks);
-    sequence.published_blocks = complete;
+    const auto accepted = static_cast<size_t>(complete * kBlockTokens);
+    sequence.published_blocks =
+        index_.Publish({.tokens = std::span(sequence.ledger.known).first(accepted),
+                        .table = sequence.table,
+                        .salt = sequence.spec.salt,
+                        .first_block = sequence.published_blocks});
   }
   planned_.clear();
 }
@@ -162,6 +163,7 @@ const Sequence* Scheduler::Find(uint64_t id) const {
 }
 
 bool Scheduler::MakeFree(int64_t num_blocks) {
+  if (num_blocks <= pool_->num_free()) return true;
   while (pool_->num_free() + pool_->num_cached() < num_blocks && sessions_.DropOldestBut(0)) {
   }
   const int64_t missing = num_blocks - pool_->num_free();
@@ -178,9 +180,8 @@ Result<> Scheduler::CheckIntegrity() const {
   sessions_.ForEachTable([&](const BlockTable& table) { tables.push_back(&table); });
   if (Result<> references = CheckReferences(*pool_, tables); !references) return references;
   if (AvailableBlocks() >= OutstandingBlocks()) return {};
-  return Fail(ErrorCode::kInternal,
-              fmt::format("{} blocks are promised and only {} can be had", OutstandingBlocks(),
-                          AvailableBlocks()));
+  return Fail(ErrorCode::kInternal, fmt::format("{} blocks are promised and only {} can be had",
+                                                OutstandingBlocks(), AvailableBlocks()));
 }
 
 }  // namespace baton

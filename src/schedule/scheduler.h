@@ -5,11 +5,11 @@
 // that was given up is taken back by Abandon.
 //
 // The rules are those of docs/scheduling.md: every running decode is in every step; what time is
-// left goes to prompts (prefill_policy.h); a sequence is admitted when its prompt and one block more
-// have room, and these blocks are then promised to it; when one needs a block beyond its promise and
-// there is none, kept sessions go first, cached blocks as they are needed, then a younger sequence is
-// preempted (preemption.h). The oldest running sequence always has the promise of one more block,
-// so it always ends.
+// left goes to prompts (prefill_policy.h); a sequence is admitted when its prompt and one block
+// more have room, and these blocks are then promised to it; when one needs a block beyond its
+// promise and there is none, kept sessions go first, cached blocks as they are needed, then a
+// younger sequence is preempted (preemption.h). The oldest running sequence always has the promise
+// of one more block, so it always ends.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@
 #include "base/result.h"
 #include "kv/block_pool.h"
 #include "kv/prefix_index.h"
-#include "schedule/prefill_policy.h"
 #include "schedule/preemption.h"
+#include "schedule/prefill_policy.h"
 #include "schedule/schedule_limits.h"
 #include "schedule/sequence.h"
 #include "schedule/session_store.h"
@@ -95,6 +95,7 @@ class Scheduler {
   const StepTimeModel& time_model() const { return time_model_; }
   PrefixIndex& index() { return index_; }
   SessionStore& sessions() { return sessions_; }
+  const SessionStore& sessions() const { return sessions_; }
 
   // Lets go of kept sessions and cached blocks until so many blocks are free, promises left aside.
   // Returns whether they are.
@@ -154,9 +155,9 @@ class Scheduler {
   bool look_at_queue_ = false;  // something changed that may let one be admitted
 
   StepPlan plan_;
-  StepFeatures features_;                // of the plan
-  std::vector<Sequence*> planned_;       // of the plan
-  std::vector<SequenceStep> spare_;      // kept for their memory
+  StepFeatures features_;            // of the plan
+  std::vector<Sequence*> planned_;   // of the plan
+  std::vector<SequenceStep> spare_;  // kept for their memory
   std::vector<PrefillCandidate> candidates_;
   std::vector<Sequence*> decoding_;
   std::vector<Sequence*> prefilling_;

@@ -13,8 +13,8 @@ constexpr int kLookAhead = 32;
 }  // namespace
 
 Scheduler::Queue::iterator Scheduler::Oldest() {
-  return std::ranges::min_element(
-      waiting_, {}, [](const auto& entry) { return entry.second->order; });
+  return std::ranges::min_element(waiting_, {},
+                                  [](const auto& entry) { return entry.second->order; });
 }
 
 void Scheduler::Admit() {
@@ -40,25 +40,34 @@ bool Scheduler::AdmitOne() {
   return false;
 }
 
+// Of a session it keeps only what the sequence can go on from.
 Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
   const Request& ledger = sequence.ledger;
   Hit hit;
   // The last token is computed in any case: its logits are wanted.
   const int64_t most = ledger.num_known() - 1;
   if (limits_.prefix_cache) {
-    hit.blocks = index_.Find(std::span(ledger.known).first(static_cast<size_t>(most)),
-                             sequence.spec.salt);
+    hit.blocks = index_.Find(
+        {.tokens = ledger.known, .salt = sequence.spec.salt, .max_blocks = most / kBlockTokens});
     hit.tokens = std::ssize(hit.blocks) * kBlockTokens;
   }
   if (sequence.spec.session == 0) return hit;
-  const KeptSequence* kept = sessions_.Find(sequence.spec.session);
+  KeptSequence* kept = sessions_.Find(sequence.spec.session);
   if (kept == nullptr) return hit;
   const int64_t limit = std::min(kept->ledger.computed, most);
-  const auto end = std::mismatch(ledger.known.begin(), ledger.known.begin() + limit,
-                                 kept->ledger.known.begin())
-                       .first;
-  const int64_t common = end - ledger.known.begin();
+  const auto end =
+      std::mismatch(ledger.known.begin(), ledger.known.begin() + limit, kept->ledger.known.begin())
+          .first;
+  int64_t common = end - ledger.known.begin();
   if (common <= hit.tokens) return hit;
+  kept->table.Truncate(common);
+  if (common % kBlockTokens != 0 && kept->table.BlocksToReserve(1) > 0) {
+    // Others can read the last block, so it would have to be copied; computing it again needs no
+    // room.
+    common -= common % kBlockTokens;
+    kept->table.Truncate(common);
+  }
+  kept->ledger.computed = common;
   return {.blocks = {}, .is_session = true, .tokens = common};
 }
 
@@ -94,7 +103,6 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
       std::min(NumBlocksFor(ledger.num_known()) + 1, NumBlocksFor(sequence.spec.max_known));
   const auto owned = std::ranges::count_if(
       hit.blocks, [&](BlockId block) { return pool_->num_references(block) > 0; });
-  // Of its own session it keeps what it has.
   const int64_t kept = hit.is_session ? NumBlocksFor(hit.tokens) : 0;
   const int64_t needed = promised - owned - kept;
   while (needed > AvailableBlocks() - OutstandingBlocks()) {
@@ -116,7 +124,6 @@ void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {
   if (hit.is_session) {
     std::optional<KeptSequence> kept = sessions_.Take(sequence->spec.session);
     CHECK(kept.has_value());
-    kept->table.Truncate(hit.tokens);
     sequence->table = std::move(kept->table);
   } else {
     sequence->table = BlockTable(*pool_, limits_.max_context);

@@ -62,8 +62,7 @@ void Scheduler::PlanDecodes() {
 }
 
 bool Scheduler::HasRoomForOne(const Sequence& sequence) {
-  return sequence.outstanding_blocks() > 0 ||
-         NumBlocksFor(sequence.table.num_tokens() + 1) <= std::ssize(sequence.table.blocks());
+  return sequence.outstanding_blocks() > 0 || sequence.table.BlocksToReserve(1) == 0;
 }
 
 // Gives the sequence a block that nobody was promised, or one of a younger sequence that is
@@ -83,8 +82,8 @@ bool Scheduler::PreemptOne() {
   for (const auto& sequence : running_) {
     // What is in the plan already is computed first.
     const bool is_planned = std::ranges::find(planned_, sequence.get()) != planned_.end();
-    victims_.push_back({.priority = sequence->spec.priority,
-                        .progress = is_planned ? -1 : sequence->progress()});
+    victims_.push_back(
+        {.priority = sequence->spec.priority, .progress = is_planned ? -1 : sequence->progress()});
   }
   const std::optional<size_t> victim = ChooseVictim(victims_, limits_.min_progress_tokens);
   if (!victim) return false;
@@ -122,9 +121,9 @@ void Scheduler::PlanPrefills() {
   if (prefilling_.empty()) return;
   chunks_.resize(candidates_.size());
   const bool holds_up_streams = !planned_.empty();
-  const double seconds = holds_up_streams ? kGapShare * limits_.max_gap_steps *
-                                                time_model_.Predict(features_)
-                                          : std::numeric_limits<double>::infinity();
+  const double seconds = holds_up_streams
+                             ? kGapShare * limits_.max_gap_steps * time_model_.Predict(features_)
+                             : std::numeric_limits<double>::infinity();
   ChoosePrefillChunks(time_model_, candidates_,
                       {.rows = limits_.max_prefill_rows,
                        .seconds = seconds,
@@ -138,10 +137,8 @@ void Scheduler::PlanPrefills() {
 
 void Scheduler::AddStep(Sequence& sequence, int64_t num_tokens, Phase phase) {
   const Request& ledger = sequence.ledger;
-  const int64_t joining =
-      NumBlocksFor(ledger.computed + num_tokens) - std::ssize(sequence.table.blocks());
   // Promised blocks can be had: CheckIntegrity compares both.
-  if (joining > 0) CHECK(MakeFree(joining));
+  CHECK(MakeFree(sequence.table.BlocksToReserve(num_tokens)));
   const Result<> reserved = sequence.table.Reserve(num_tokens);
   CHECK(reserved.has_value());
   if (spare_.empty()) {

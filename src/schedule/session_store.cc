@@ -18,6 +18,10 @@ std::optional<KeptSequence> SessionStore::Take(uint64_t session) {
   return kept;
 }
 
+KeptSequence* SessionStore::Find(uint64_t session) {
+  return const_cast<KeptSequence*>(std::as_const(*this).Find(session));
+}
+
 const KeptSequence* SessionStore::Find(uint64_t session) const {
   const auto it = std::ranges::find(kept_, session, &Entry::session);
   return it == kept_.end() ? nullptr : &it->kept;

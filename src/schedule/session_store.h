@@ -25,6 +25,7 @@ class SessionStore {
   // Gives out what is kept under a number; it is kept no longer.
   std::optional<KeptSequence> Take(uint64_t session);
   // What is kept; null if nothing is.
+  KeptSequence* Find(uint64_t session);
   const KeptSequence* Find(uint64_t session) const;
   // Lets go of what was put first, but not of what is kept under the number `but` (0: of anything).
   // Returns false if there is nothing to let go.
