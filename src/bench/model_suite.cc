@@ -265,7 +265,7 @@ Result<> CheckNeeds(const GgufFile& file, const ModelSpec& spec, const ModelSuit
   }
   Result<MemoryNeeds> needs =
       EstimateMemory(file, spec,
-                     {.context_tokens = extent.max_context,
+                     {.kv_tokens = extent.max_context,
                       .step = StepOptionsOf(options),
                       .num_threads = static_cast<int>(Largest(options.threads))});
   if (!needs) return Forward(needs);

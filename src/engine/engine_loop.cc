@@ -325,7 +325,7 @@ void Engine::Loop::NoteStatus() {
   status_.blocks_free = pool_.num_free();
   status_.blocks_owned = pool_.num_owned();
   status_.blocks_cached = pool_.num_cached();
-  status_.prompt_tokens = counts.prefill_tokens;
+  status_.prompt_tokens = counts.prompt_tokens;
   status_.generated_tokens = generated_tokens_;
   status_.prefix_queries = counts.prefix_queries;
   status_.prefix_hit_tokens = counts.prefix_hit_tokens;

@@ -127,9 +127,12 @@ void Scheduler::Commit(double seconds) {
   for (size_t i = 0; i < planned_.size(); ++i) {
     Sequence& sequence = *planned_[i];
     const int64_t count = plan_.sequences[i].num_rows();
-    const bool is_prefill = plan_.sequences[i].phase == Phase::kPrefill;
-    look_at_queue_ = look_at_queue_ || is_prefill;
-    (is_prefill ? counts_.prefill_tokens : counts_.decode_tokens) += static_cast<uint64_t>(count);
+    const int64_t before = sequence.ledger.computed;
+    const int64_t of_prompt = std::clamp<int64_t>(sequence.ledger.num_prompt - before, 0, count);
+    counts_.prompt_tokens += static_cast<uint64_t>(of_prompt);
+    counts_.other_tokens += static_cast<uint64_t>(count - of_prompt);
+    // What it read may be what another one waits for.
+    look_at_queue_ = look_at_queue_ || plan_.sequences[i].phase == Phase::kPrefill;
     sequence.waited = 0;
     sequence.table.Append(count);
     sequence.ledger.AdvanceComputed(count);

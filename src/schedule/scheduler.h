@@ -41,8 +41,8 @@ struct ScheduleCounts {
   uint64_t preemptions = 0;
   uint64_t prefix_queries = 0;
   uint64_t prefix_hit_tokens = 0;
-  uint64_t prefill_tokens = 0;
-  uint64_t decode_tokens = 0;
+  uint64_t prompt_tokens = 0;  // computed
+  uint64_t other_tokens = 0;   // computed: generated ones
 };
 
 // Threads: one at a time.

@@ -116,9 +116,8 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
 }
 
 void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {
+  if (const Queue::iterator oldest = Oldest(); oldest != waiting) ++oldest->second->passes;
   std::unique_ptr<Sequence> sequence = std::move(waiting->second);
-  const Queue::iterator oldest = Oldest();
-  if (oldest != waiting) ++oldest->second->passes;
   waiting_.erase(waiting);
   waiting_tokens_ -= sequence->ledger.num_known();
   if (hit.is_session) {

@@ -1,0 +1,478 @@
+// Many requests at once on a tiny model: whatever runs beside a request, its tokens and
+// log-probabilities are those of the request alone, bit by bit; and every block comes back.
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "engine/test_tiny_file.h"
+
+namespace baton {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What a request was told, and how often it was told the end.
+class Listener : public RequestObserver {
+ public:
+  void OnPrefill(int64_t done_tokens, int64_t total_tokens) override {
+    prefills.emplace_back(done_tokens, total_tokens);
+  }
+  void OnToken(const SampledToken& token) override {
+    tokens.push_back(token);
+    if (on_token) on_token();
+  }
+  void OnText(std::string_view piece) override { text += piece; }
+  void OnDone(Result<GenerationResult> result) override {
+    ++num_done;
+    done = std::move(result);
+  }
+
+  std::vector<std::pair<int64_t, int64_t>> prefills;
+  std::vector<SampledToken> tokens;
+  std::string text;
+  std::function<void()> on_token;
+  int num_done = 0;
+  std::optional<Result<GenerationResult>> done;
+};
+
+// Ids and log-probabilities, to be compared by bits.
+std::vector<std::pair<TokenId, double>> Choices(const std::vector<SampledToken>& tokens) {
+  std::vector<std::pair<TokenId, double>> choices;
+  for (const SampledToken& token : tokens) choices.emplace_back(token.id, token.raw_logprob);
+  return choices;
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  static constexpr int64_t kContext = 448;
+
+  void Open(int num_threads, int64_t chunk_tokens) {
+    engine_.reset();
+    Result<LoadedModel> model = LoadModel({.path = file_.path(),
+                                           .isa = BestIsa(),
+                                           .num_threads = num_threads,
+                                           .context_tokens = kContext,
+                                           .chunk_tokens = chunk_tokens,
+                                           .max_running = 4},
+                                          nullptr);
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    model_.emplace(*std::move(model));
+  }
+  EngineConfig Config() const { return EngineConfigOf(model_->options, kContext); }
+  void Start(const EngineConfig& config) {
+    engine_.reset();
+    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
+    ASSERT_TRUE(engine.has_value()) << engine.error().message;
+    engine_ = *std::move(engine);
+  }
+
+  static std::vector<TokenId> Prompt(int64_t count, int64_t kind) {
+    std::vector<TokenId> prompt;
+    for (int64_t i = 0; i < count; ++i) {
+      prompt.push_back(static_cast<TokenId>(kTinyFirstWord + (i * 7 + kind * (i % 5 + 1)) % 50));
+    }
+    return prompt;
+  }
+  static GenerationRequest Request(std::vector<TokenId> prompt, int64_t max_tokens) {
+    GenerationRequest request;
+    request.prompt = std::move(prompt);
+    request.sampling.temperature = 1.0;
+    request.sampling.seed = 7;
+    request.sampling.num_top_logprobs = 0;
+    request.max_tokens = max_tokens;
+    request.ignore_end_tokens = true;
+    return request;
+  }
+  std::shared_ptr<Listener> Submit(GenerationRequest request) {
+    auto listener = std::make_shared<Listener>();
+    const Result<uint64_t> id = engine_->Submit(std::move(request), listener);
+    EXPECT_TRUE(id.has_value()) << (id ? "" : id.error().message);
+    last_id_ = id.value_or(0);
+    return listener;
+  }
+  // Steps until nothing is left.
+  void Drain() {
+    const std::atomic<bool> cancel = false;
+    for (int i = 0; i < 100000; ++i) {
+      const Result<bool> left = engine_->Step(cancel);
+      ASSERT_TRUE(left.has_value()) << left.error().message;
+      if (!*left) return;
+    }
+    FAIL() << "the engine does not come to an end";
+  }
+  // What a request gives on an engine of its own that caches nothing.
+  std::vector<std::pair<TokenId, double>> Alone(const GenerationRequest& request) {
+    EngineConfig config = Config();
+    config.max_running = 1;
+    config.prefix_cache = false;
+    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
+    EXPECT_TRUE(engine.has_value());
+    auto listener = std::make_shared<Listener>();
+    EXPECT_TRUE((*engine)->Submit(request, listener).has_value());
+    const std::atomic<bool> cancel = false;
+    while (true) {
+      const Result<bool> left = (*engine)->Step(cancel);
+      if (!left || !*left) break;
+    }
+    return Choices(listener->tokens);
+  }
+  void ExpectIdle() {
+    const EngineStatus status = engine_->Status();
+    EXPECT_EQ(status.blocks_owned, 0);
+    EXPECT_EQ(status.running.size(), 0u);
+    EXPECT_EQ(status.waiting_requests, 0);
+    EXPECT_EQ(status.waiting_tokens, 0);
+  }
+
+  const TinyFile file_{{.layers = 2, .sliding_window = 100}};
+  std::optional<LoadedModel> model_;
+  std::unique_ptr<Engine> engine_;
+  uint64_t last_id_ = 0;
+};
+
+TEST_F(EngineTest, RequestsAmongOthersAreWhatTheyAreAlone) {
+  Open(1, 64);
+  Start(Config());
+  std::vector<GenerationRequest> requests;
+  for (int64_t i = 0; i < 9; ++i) requests.push_back(Request(Prompt(1 + 37 * i, i), 20 + 3 * i));
+  std::vector<std::shared_ptr<Listener>> listeners;
+  for (const GenerationRequest& request : requests) listeners.push_back(Submit(request));
+  Drain();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_EQ(listeners[i]->num_done, 1) << i;
+    ASSERT_TRUE(listeners[i]->done->has_value()) << listeners[i]->done->error().message;
+    const GenerationResult& result = **listeners[i]->done;
+    EXPECT_EQ(result.stop_reason, StopReason::kLength);
+    EXPECT_EQ(listeners[i]->text, result.text);
+    EXPECT_EQ(Choices(listeners[i]->tokens), Alone(requests[i])) << i;
+  }
+  EXPECT_GT(engine_->Status().steps, 0u);
+  ExpectIdle();
+}
+
+// A request's tokens once more: all whole blocks of the prompt but for the last token's are found.
+TEST_F(EngineTest, ADocumentAskedTwiceIsReadOnce) {
+  Open(1, 64);
+  Start(Config());
+  const std::vector<TokenId> document = Prompt(400, 1);
+  std::vector<TokenId> first = document;
+  first.push_back(kTinyFirstWord + 3);
+  std::vector<TokenId> second = document;
+  second.push_back(kTinyFirstWord + 4);
+  const auto cold = Submit(Request(first, 8));
+  Drain();
+  EXPECT_EQ((*cold->done)->figures.cached_tokens, 0);
+  const auto warm = Submit(Request(second, 8));
+  Drain();
+  EXPECT_EQ((*warm->done)->figures.cached_tokens, 384);
+  EXPECT_EQ(Choices(warm->tokens), Alone(Request(second, 8)));
+  // Another salt shares nothing.
+  GenerationRequest salted = Request(second, 8);
+  salted.cache_salt = {.low = 1, .high = 0};
+  const auto apart = Submit(salted);
+  Drain();
+  EXPECT_EQ((*apart->done)->figures.cached_tokens, 0);
+  EXPECT_EQ(Choices(apart->tokens), Choices(warm->tokens));
+  EXPECT_EQ(engine_->Status().prefix_hit_tokens, 384u);
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, QuestionsOfOneDocumentThatArriveTogetherReadItOnce) {
+  Open(1, 64);
+  Start(Config());
+  std::vector<std::shared_ptr<Listener>> listeners;
+  std::vector<GenerationRequest> requests;
+  for (int64_t i = 0; i < 4; ++i) {
+    std::vector<TokenId> prompt = Prompt(320, 1);
+    prompt.push_back(static_cast<TokenId>(kTinyFirstWord + i));
+    requests.push_back(Request(prompt, 5));
+    listeners.push_back(Submit(requests.back()));
+  }
+  Drain();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ((*listeners[i]->done)->figures.cached_tokens, i == 0 ? 0 : 320) << i;
+    EXPECT_EQ(Choices(listeners[i]->tokens), Alone(requests[i]));
+  }
+  EXPECT_EQ(engine_->Status().prompt_tokens, 321u + 3u);
+}
+
+// The next turn: what was said is found by content.
+TEST_F(EngineTest, ANewTurnComputesOnlyWhatIsNew) {
+  Open(1, 64);
+  Start(Config());
+  const auto turn = Submit(Request(Prompt(100, 2), 60));
+  Drain();
+  std::vector<TokenId> next = Prompt(100, 2);
+  for (const SampledToken& token : turn->tokens) next.push_back(token.id);
+  next.push_back(kTinyFirstWord);
+  const auto second = Submit(Request(next, 5));
+  Drain();
+  // 159 tokens were computed: two whole blocks.
+  EXPECT_EQ((*second->done)->figures.cached_tokens, 128);
+  EXPECT_EQ(Choices(second->tokens), Alone(Request(next, 5)));
+  // With a session, down to the token.
+  GenerationRequest kept = Request(Prompt(100, 3), 60);
+  kept.session = 9;
+  const auto kept_turn = Submit(kept);
+  Drain();
+  EXPECT_EQ(engine_->SessionTokens(9), 159);
+  next = Prompt(100, 3);
+  for (const SampledToken& token : kept_turn->tokens) next.push_back(token.id);
+  next.push_back(kTinyFirstWord);
+  GenerationRequest goes_on = Request(next, 5);
+  goes_on.session = 9;
+  const auto kept_next = Submit(goes_on);
+  Drain();
+  EXPECT_EQ((*kept_next->done)->figures.cached_tokens, 159);
+  EXPECT_EQ(Choices(kept_next->tokens), Alone(Request(next, 5)));
+  engine_->DropSession(9);
+  const auto last = Submit(Request(Prompt(3, 1), 1));
+  Drain();
+  ExpectIdle();
+}
+
+// P-06: two requests that together exceed the pool. The younger one gives way, and goes on later
+// from where it was.
+TEST_F(EngineTest, WhoGivesWayLosesNothing) {
+  Open(1, 64);
+  EngineConfig config = Config();
+  config.kv_tokens = kContext;  // seven blocks
+  Start(config);
+  const GenerationRequest older = Request(Prompt(100, 1), 300);
+  const GenerationRequest younger = Request(Prompt(90, 2), 300);
+  const auto first = Submit(older);
+  const auto second = Submit(younger);
+  Drain();
+  EXPECT_EQ((*first->done)->figures.preemptions, 0);
+  EXPECT_GE((*second->done)->figures.preemptions, 1);
+  EXPECT_EQ(engine_->Status().preemptions,
+            static_cast<uint64_t>((*second->done)->figures.preemptions));
+  EXPECT_EQ(Choices(first->tokens), Alone(older));
+  EXPECT_EQ(Choices(second->tokens), Alone(younger));
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, WhatCanNeverBeIsRefusedAtOnceWithTheNumbers) {
+  Open(1, 64);
+  Start(Config());
+  auto listener = std::make_shared<Listener>();
+  for (const int64_t count : {kContext, kContext + 100}) {
+    const Result<uint64_t> id = engine_->Submit(Request(Prompt(count, 1), 5), listener);
+    ASSERT_FALSE(id.has_value());
+    EXPECT_EQ(id.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(id.error().message,
+                AllOf(HasSubstr(std::to_string(count)), HasSubstr(std::to_string(kContext))));
+  }
+  GenerationRequest wrong = Request({1, 99999}, 5);
+  EXPECT_EQ(engine_->Submit(wrong, listener).error().code, ErrorCode::kInvalid);
+  wrong = Request(Prompt(5, 1), 5);
+  wrong.sampling.top_p = 1.5;
+  EXPECT_EQ(engine_->Submit(wrong, listener).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(listener->num_done, 0);
+  EngineConfig small = Config();
+  small.kv_tokens = kContext - 1;
+  const Result<std::unique_ptr<Engine>> none = Engine::Make(*model_, small);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_THAT(none.error().message, AllOf(HasSubstr("447"), HasSubstr("448")));
+}
+
+TEST_F(EngineTest, TheQueueHasLimits) {
+  Open(1, 64);
+  EngineConfig config = Config();
+  config.max_queue_requests = 3;
+  config.max_queue_tokens = 100;
+  Start(config);
+  auto listener = std::make_shared<Listener>();
+  EXPECT_TRUE(engine_->Submit(Request(Prompt(40, 1), 2), listener).has_value());
+  EXPECT_TRUE(engine_->Submit(Request(Prompt(40, 2), 2), listener).has_value());
+  const Result<uint64_t> tokens = engine_->Submit(Request(Prompt(40, 3), 2), listener);
+  ASSERT_FALSE(tokens.has_value());
+  EXPECT_EQ(tokens.error().code, ErrorCode::kExhausted);
+  EXPECT_THAT(tokens.error().message, AllOf(HasSubstr("80"), HasSubstr("100")));
+  EXPECT_TRUE(engine_->Submit(Request(Prompt(2, 3), 2), listener).has_value());
+  EXPECT_EQ(engine_->Submit(Request(Prompt(2, 4), 2), listener).error().code,
+            ErrorCode::kExhausted);
+  Drain();
+  EXPECT_EQ(listener->num_done, 3);
+  EXPECT_TRUE(engine_->Submit(Request(Prompt(2, 4), 2), listener).has_value());
+  Drain();
+}
+
+TEST_F(EngineTest, CancelBeforeDuringAndAfter) {
+  Open(1, 32);
+  Start(Config());
+  const auto waiting = Submit(Request(Prompt(50, 1), 5));
+  engine_->Cancel(last_id_);
+  const auto running = Submit(Request(Prompt(50, 2), 50));
+  const uint64_t running_id = last_id_;
+  running->on_token = [&] {
+    if (running->tokens.size() == 7) engine_->Cancel(running_id);
+  };
+  const auto other = Submit(Request(Prompt(60, 3), 20));
+  Drain();
+  EXPECT_EQ((*waiting->done)->stop_reason, StopReason::kCancelled);
+  EXPECT_EQ(waiting->tokens.size(), 0u);
+  EXPECT_EQ((*running->done)->stop_reason, StopReason::kCancelled);
+  EXPECT_EQ(running->tokens.size(), 7u);
+  EXPECT_EQ(Choices(other->tokens), Alone(Request(Prompt(60, 3), 20)));
+  engine_->Cancel(running_id);
+  engine_->Cancel(12345);
+  const auto after = Submit(Request(Prompt(5, 3), 2));
+  Drain();
+  EXPECT_EQ((*after->done)->stop_reason, StopReason::kLength);
+  for (const auto& listener : {waiting, running, other, after}) EXPECT_EQ(listener->num_done, 1);
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, DeadlinesEndWhoWaitsAndWhoRuns) {
+  Open(1, 32);
+  Start(Config());
+  GenerationRequest hopeless = Request(Prompt(50, 1), 5);
+  hopeless.deadline_seconds = 0.0;
+  const auto expired = Submit(hopeless);
+  GenerationRequest hurried = Request(Prompt(5, 1), 440);
+  hurried.deadline_seconds = 0.02;
+  const auto cut = Submit(hurried);
+  const auto other = Submit(Request(Prompt(50, 3), 5));
+  Drain();
+  EXPECT_EQ((*expired->done)->stop_reason, StopReason::kDeadline);
+  EXPECT_EQ((*cut->done)->stop_reason, StopReason::kDeadline);
+  EXPECT_LT(cut->tokens.size(), 440u);
+  EXPECT_EQ((*other->done)->stop_reason, StopReason::kLength);
+  ExpectIdle();
+}
+
+// 200 mixes: lengths, shared prefixes, arrivals, cancels, pool, chunk, threads.
+TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<TokenId, double>>> expected;
+  uint64_t preemptions = 0;
+  uint64_t hits = 0;
+  for (uint64_t mix = 0; mix < 200; ++mix) {
+    SCOPED_TRACE(testing::Message() << "mix " << mix);
+    RandomStream random({.seed = mix, .stream = 1});
+    Open(static_cast<int>(1 + random.NextBelow(3)),
+         static_cast<int64_t>(1 + random.NextBelow(200)));
+    EngineConfig config = Config();
+    config.max_running = static_cast<int32_t>(1 + random.NextBelow(4));
+    config.kv_tokens = kContext + static_cast<int64_t>(random.NextBelow(4)) * 64;
+    config.prefix_cache = random.NextBelow(4) != 0;
+    config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(64));
+    config.long_prompt_tokens = 100;
+    Start(config);
+    struct Entry {
+      std::pair<int64_t, int64_t> kind;  // prompt length, content
+      std::shared_ptr<Listener> listener;
+      uint64_t id;
+    };
+    std::vector<Entry> entries;
+    const uint64_t count = 2 + random.NextBelow(8);
+    const std::atomic<bool> cancel = false;
+    while (true) {
+      if (entries.size() < count && random.NextBelow(4) == 0) {
+        // Few kinds, so that prefixes are shared.
+        const std::pair<int64_t, int64_t> kind{static_cast<int64_t>(1 + random.NextBelow(6) * 60),
+                                               static_cast<int64_t>(random.NextBelow(3))};
+        const auto listener = Submit(Request(Prompt(kind.first, kind.second), 100));
+        entries.push_back({kind, listener, last_id_});
+      }
+      if (!entries.empty() && random.NextBelow(60) == 0) {
+        engine_->Cancel(entries[random.NextBelow(entries.size())].id);
+      }
+      const Result<bool> left = engine_->Step(cancel);
+      ASSERT_TRUE(left.has_value()) << left.error().message;
+      if (!*left && entries.size() == count) break;
+    }
+    for (const Entry& entry : entries) {
+      ASSERT_EQ(entry.listener->num_done, 1);
+      ASSERT_TRUE(entry.listener->done->has_value());
+      if (!expected.contains(entry.kind)) {
+        expected[entry.kind] = Alone(Request(Prompt(entry.kind.first, entry.kind.second), 100));
+      }
+      auto alone = expected[entry.kind];
+      // A cancelled one is cut, not changed.
+      const bool was_cancelled = (*entry.listener->done)->stop_reason == StopReason::kCancelled;
+      ASSERT_LE(entry.listener->tokens.size(), alone.size());
+      if (was_cancelled) alone.resize(entry.listener->tokens.size());
+      ASSERT_EQ(Choices(entry.listener->tokens), alone);
+    }
+    ExpectIdle();
+    preemptions += engine_->Status().preemptions;
+    hits += engine_->Status().prefix_hit_tokens;
+  }
+  // The mixes are what they are meant to be.
+  EXPECT_GT(preemptions, 50u);
+  EXPECT_GT(hits, 1000u);
+}
+
+// The loop in a thread of its own, while others submit and cancel.
+TEST_F(EngineTest, ManyThreadsSubmitAndCancel) {
+  Open(2, 64);
+  Start(Config());
+  std::thread loop([&] {
+    const Result<> run = engine_->Run();
+    EXPECT_TRUE(run.has_value()) << run.error().message;
+  });
+  const auto expected = Alone(Request(Prompt(90, 1), 15));
+  struct Done : Listener {
+    void OnDone(Result<GenerationResult> result) override {
+      Listener::OnDone(std::move(result));
+      finished.store(true);
+      finished.notify_all();
+    }
+    std::atomic<bool> finished = false;
+  };
+  std::vector<std::thread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 10; ++i) {
+        auto listener = std::make_shared<Done>();
+        const Result<uint64_t> id = engine_->Submit(Request(Prompt(90, 1), 15), listener);
+        ASSERT_TRUE(id.has_value()) << id.error().message;
+        const bool cancels = (client + i) % 3 == 0;
+        if (cancels) engine_->Cancel(*id);
+        listener->finished.wait(false);
+        if (!cancels) {
+          EXPECT_EQ(Choices(listener->tokens), expected);
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  engine_->Stop(/*drain=*/true);
+  loop.join();
+  auto late = std::make_shared<Listener>();
+  EXPECT_EQ(engine_->Submit(Request(Prompt(5, 1), 5), late).error().code, ErrorCode::kUnavailable);
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, StopAtOnceEndsAllAsCancelled) {
+  Open(1, 64);
+  Start(Config());
+  std::vector<std::shared_ptr<Listener>> listeners;
+  for (int i = 0; i < 8; ++i) listeners.push_back(Submit(Request(Prompt(300, i), 140)));
+  std::thread loop([&] { EXPECT_TRUE(engine_->Run().has_value()); });
+  while (engine_->Status().steps < 3) std::this_thread::yield();
+  engine_->Stop(/*drain=*/false);
+  loop.join();
+  for (const auto& listener : listeners) {
+    ASSERT_EQ(listener->num_done, 1);
+    EXPECT_EQ((*listener->done)->stop_reason, StopReason::kCancelled);
+  }
+  ExpectIdle();
+}
+
+}  // namespace
+}  // namespace baton
