@@ -23,15 +23,13 @@ StepFeatures With(const StepFeatures& features, const PrefillCandidate& candidat
 // The most tokens that the time allows.
 int64_t TokensInTime(const StepTimeModel& model, const Chosen& chosen,
                      const PrefillCandidate& candidate, double seconds) {
-  int64_t most = std::min(candidate.pending, chosen.rows);
+  const int64_t most = std::min(candidate.pending, chosen.rows);
   if (std::isinf(seconds)) return most;
-  int64_t least = 0;
-  while (least < most) {
-    const int64_t middle = least + (most - least + 1) / 2;
-    const bool fits = model.Predict(With(chosen.features, candidate, middle)) <= seconds;
-    (fits ? least : most) = fits ? middle : middle - 1;
-  }
-  return least;
+  return model.LargestChunk({.budget_seconds = seconds,
+                             .base = chosen.features,
+                             .computed = candidate.computed,
+                             .max_tokens = most,
+                             .granularity = kLeastChunk});
 }
 
 // Ends the chunk on the grid, if it is not the end of the prompt: on the coarse one, if that leaves
