@@ -344,7 +344,7 @@ TEST_F(EngineTest, DeadlinesEndWhoWaitsAndWhoRuns) {
   hopeless.deadline_seconds = 0.0;
   const auto expired = Submit(hopeless);
   GenerationRequest hurried = Request(Prompt(5, 1), 440);
-  hurried.deadline_seconds = 0.02;
+  hurried.deadline_seconds = 0.002;
   const auto cut = Submit(hurried);
   const auto other = Submit(Request(Prompt(50, 3), 5));
   Drain();
