@@ -1,18 +1,15 @@
 #include "cli/bench_model_command.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "bench/model_suite.h"
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
+#include "cli/plot_file.h"
 #include "cli/progress.h"
 #include "model/model_spec.h"
 #include "threads/pool.h"
@@ -23,45 +20,6 @@ namespace {
 constexpr int64_t kMostBatch = 1024;
 constexpr int64_t kMostRounds = 1000;
 constexpr double kMaxRowSeconds = 30;
-
-// A file to write a plot to, opened before the long work so that a wrong name is known at once.
-// What is in it stays until the plot is there; a new file goes again if there is none.
-class PlotFile {
- public:
-  static Result<PlotFile> Open(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) return PlotFile(fd, path, /*is_new=*/true);
-    const int old = errno == EEXIST ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : -1;
-    if (old >= 0) return PlotFile(old, path, /*is_new=*/false);
-    return Fail(ErrorCode::kInternal,
-                fmt::format("cannot write '{}': {}", path, std::system_category().message(errno)));
-  }
-  PlotFile(PlotFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), is_new_(other.is_new_) {}
-  PlotFile& operator=(PlotFile&&) = delete;
-  ~PlotFile() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    if (is_new_) ::unlink(path_.c_str());
-  }
-
-  Result<> Write(const std::string& text) {
-    // Devices and pipes cannot be shortened and need not be.
-    if (::ftruncate(fd_, 0) != 0 && errno != EINVAL) {
-      return Fail(ErrorCode::kInternal, fmt::format("cannot write '{}': {}", path_,
-                                                    std::system_category().message(errno)));
-    }
-    is_new_ = false;
-    return FdOutput(fd_, "'" + path_ + "'").Write(text);
-  }
-
- private:
-  PlotFile(int fd, std::string path, bool is_new)
-      : fd_(fd), path_(std::move(path)), is_new_(is_new) {}
-  int fd_;
-  std::string path_;
-  bool is_new_;  // and without a plot
-};
 
 class BenchModelCommand final : public Command {
  public:

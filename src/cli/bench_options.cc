@@ -55,6 +55,23 @@ void DeclareIntegers(OptionSet& options, OptionText text, IntegerRange range,
   });
 }
 
+void DeclareReals(OptionSet& options, OptionText text, RealRange range,
+                  std::vector<double>* numbers) {
+  options.Parsed(std::move(text), [range, numbers](const std::string& given) -> Result<> {
+    for (const std::string& word : SplitList(given)) {
+      const std::optional<double> number = ParseReal(word, range);
+      if (!number.has_value()) {
+        return Fail(ErrorCode::kInvalid,
+                    fmt::format("takes numbers from {:g} to {:g} with commas between them, at "
+                                "most 64, not '{}'",
+                                range.min, range.max, given));
+      }
+      numbers->push_back(*number);
+    }
+    return {};
+  });
+}
+
 int BenchThreads(std::optional<int64_t> given) {
   return given.has_value() ? static_cast<int>(*given) : ReadCpuTopology().num_compute_threads();
 }

@@ -26,6 +26,10 @@ void DeclareIsa(OptionSet& options, std::optional<Isa>* isa);
 void DeclareIntegers(OptionSet& options, OptionText text, IntegerRange range,
                      std::vector<int64_t>* numbers);
 
+// The same for numbers with a fraction.
+void DeclareReals(OptionSet& options, OptionText text, RealRange range,
+                  std::vector<double>* numbers);
+
 // The threads given, or as many as this process should compute with.
 int BenchThreads(std::optional<int64_t> given);
 

@@ -1,6 +1,7 @@
 #include "cli/bench_kernels_command.h"
 #include "cli/bench_limits_command.h"
 #include "cli/bench_model_command.h"
+#include "cli/bench_serve_command.h"
 #include "cli/chat_command.h"
 #include "cli/command.h"
 #include "cli/detokenize_command.h"
@@ -28,6 +29,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeBenchLimitsCommand());
   commands.push_back(MakeBenchKernelsCommand());
   commands.push_back(MakeBenchModelCommand());
+  commands.push_back(MakeBenchServeCommand());
   return commands;
 }
 

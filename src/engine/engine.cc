@@ -39,6 +39,14 @@ EngineStatus Engine::Status() const {
   return loop_->Status();
 }
 
+Result<> Engine::Calibrate() {
+  return loop_->Calibrate();
+}
+
+const StepTimeModel& Engine::time_model() const {
+  return loop_->time_model();
+}
+
 Result<bool> Engine::Step(const std::atomic<bool>& cancel) {
   return loop_->Step(cancel);
 }

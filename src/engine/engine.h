@@ -27,6 +27,7 @@
 #include "engine/generation.h"
 #include "engine/loaded_model.h"
 #include "kv/saved_sequence.h"
+#include "schedule/step_time_model.h"
 
 namespace baton {
 
@@ -48,14 +49,16 @@ struct EngineStatus {
   int64_t blocks_owned = 0;
   int64_t blocks_cached = 0;
   uint64_t steps = 0;
-  uint64_t prompt_tokens = 0;  // computed
+  uint64_t requests_in_steps = 0;  // for each step the requests in it, summed
+  uint64_t prompt_tokens = 0;      // computed
   uint64_t generated_tokens = 0;
   uint64_t prefix_queries = 0;
   uint64_t prefix_hit_tokens = 0;
   uint64_t preemptions = 0;
   uint64_t finished_requests = 0;
   double forward_seconds = 0;   // of all steps
-  double overhead_seconds = 0;  // of the loop, without forward, sampling and sleep
+  double sampling_seconds = 0;  // of all steps
+  double other_seconds = 0;     // of all steps: receive, plan, commit, emit
 };
 
 // Threads: Submit, Cancel, Status and Stop from any; the others from one thread at a time, the
@@ -84,6 +87,12 @@ class Engine {
   void Cancel(uint64_t id);
 
   EngineStatus Status() const;
+
+  // Measures a few steps, so that the first chunks are sized by more than a guess; a second or two.
+  // Requires: no request has been submitted. Errors: exhausted.
+  Result<> Calibrate();
+  // The fit of what steps take (schedule/step_time_model.h). Threads: the engine's.
+  const StepTimeModel& time_model() const;
 
   // Computes one step, if there is anything to compute. `cancel` gives up the step at work, whose
   // requests go on from before it. Returns whether requests are left.

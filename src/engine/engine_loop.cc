@@ -180,6 +180,7 @@ void Engine::Loop::EndAll() {
 void Engine::Loop::BeginStep() {
   choices_.clear();
   step_ids_.clear();
+  sampling_seconds_ = 0;
   const int64_t now = clock_.NowNs();
   for (const Sequence* sequence : scheduler_.planned()) {
     LiveRequest& live = *live_.at(sequence->spec.id);
@@ -191,6 +192,7 @@ void Engine::Loop::BeginStep() {
 }
 
 void Engine::Loop::Sample(std::span<const RowLogits> rows) {
+  const int64_t begin = clock_.NowNs();
   samples_.clear();
   for (const RowLogits& row : rows) {
     const auto index = static_cast<size_t>(row.sequence);
@@ -201,6 +203,7 @@ void Engine::Loop::Sample(std::span<const RowLogits> rows) {
                         .token = &choices_[index].token});
   }
   sampler_.Run(samples_);
+  sampling_seconds_ += Seconds(clock_.NowNs() - begin);
 }
 
 // A layer of a chunk counts as its share of the chunk's tokens.
@@ -227,12 +230,12 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
     step_chunks_.push_back(sequence.phase == Phase::kPrefill ? sequence.num_rows() : 0);
   }
   BeginStep();
-  const int64_t forward_begin = clock_.NowNs();
+  const int64_t run_begin = clock_.NowNs();
   const Result<> run = forward_->Run(plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
                                      {.cancel = cancel, .progress = this});
-  const double forward_seconds = Seconds(clock_.NowNs() - forward_begin);
+  const double run_seconds = Seconds(clock_.NowNs() - run_begin);
   if (run) {
-    scheduler_.Commit(forward_seconds);
+    scheduler_.Commit(run_seconds);
     Emit();
   } else {
     scheduler_.Abandon();
@@ -241,8 +244,10 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   {
     const std::lock_guard lock(status_mutex_);
     ++status_.steps;
-    status_.forward_seconds += forward_seconds;
-    status_.overhead_seconds += Seconds(clock_.NowNs() - begin) - forward_seconds;
+    status_.requests_in_steps += step_ids_.size();
+    status_.forward_seconds += run_seconds - sampling_seconds_;
+    status_.sampling_seconds += sampling_seconds_;
+    status_.other_seconds += Seconds(clock_.NowNs() - begin) - run_seconds;
   }
   NoteStatus();
   return !live_.empty();

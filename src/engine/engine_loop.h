@@ -29,6 +29,7 @@ class Engine::Loop : private StepProgress {
   Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
   Result<bool> Step(const std::atomic<bool>& cancel);
   Result<> Run();
+  Result<> Calibrate();
   // Ends all that is left as cancelled.
   void EndAll();
   EngineStatus Status() const;
@@ -41,6 +42,7 @@ class Engine::Loop : private StepProgress {
                        const SavedSequenceProgress& progress);
 
   Inbox& inbox() { return inbox_; }
+  const StepTimeModel& time_model() const { return scheduler_.time_model(); }
   SessionStore& sessions() { return scheduler_.sessions(); }
   LoadedModel& model() { return *model_; }
   const EngineConfig& config() const { return config_; }
@@ -64,6 +66,7 @@ class Engine::Loop : private StepProgress {
   void Emit();
   void OnLayerDone(int layers_done, int num_layers) override;
   void NoteStatus();
+  Result<double> MeasureStep(std::span<BlockTable> tables, int64_t tokens);
   Result<> CheckIdle() const;
   Result<> LoadInto(const SavedSequence& saved, KeptSequence& kept,
                     const SavedSequenceProgress& progress);
@@ -87,6 +90,7 @@ class Engine::Loop : private StepProgress {
   std::vector<uint64_t> step_ids_;    // likewise
   std::vector<int64_t> step_chunks_;  // likewise: prompt tokens, 0 for a decode row
   std::vector<SampleTask> samples_;
+  double sampling_seconds_ = 0;  // of the step at work
   uint64_t generated_tokens_ = 0;
 
   mutable std::mutex status_mutex_;

@@ -121,7 +121,7 @@ std::span<const uint64_t> Scheduler::Expired(double now) {
 
 void Scheduler::Commit(double seconds) {
   if (plan_.sequences.empty()) return;
-  time_model_.Observe(features_, seconds);
+  Learn(features_, seconds);
   ++counts_.steps;
   for (const auto& sequence : running_) ++sequence->waited;
   for (size_t i = 0; i < planned_.size(); ++i) {

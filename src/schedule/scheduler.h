@@ -80,6 +80,11 @@ class Scheduler {
   // Notes that it was not: nothing of it counts.
   void Abandon();
 
+  // Learns from a step that was not planned here. Units: seconds.
+  void Learn(const StepFeatures& features, double seconds) {
+    (void)time_model_.Observe(features, seconds);
+  }
+
   // Adds a generated token. Requires: the sequence runs, has no pending token, and is shorter than
   // its max_known.
   void Push(uint64_t id, TokenId token);

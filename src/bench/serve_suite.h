@@ -1,0 +1,97 @@
+// `baton bench serve`: many requests at once on the engine, without HTTP.
+//
+// Clients and engine run in one process, the engine in a thread of its own; times are those a
+// client sees. Two kinds of load: closed (so many clients, each of which asks again as soon as it
+// is answered) and open (requests arrive at random, whether the others are done or not). A third
+// kind of row lets one long prompt arrive among running streams. Prompts are random tokens, but for
+// a part that all of them share if asked; answers have a fixed length.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/limits.h"
+#include "bench/machine.h"
+#include "engine/engine_config.h"
+#include "engine/loaded_model.h"
+
+namespace baton {
+
+struct ServeSuiteOptions {
+  LoadOptions load;
+  std::vector<int64_t> clients;  // of closed loads
+  std::vector<double> rates;     // of open loads: requests per second
+  int64_t num_requests = 0;      // of each row
+  int64_t prompt_tokens = 0;
+  int64_t shared_tokens = 0;  // of each prompt, from its start
+  int64_t output_tokens = 0;
+  int64_t long_prompt_tokens = 0;  // 0: no row of this kind; else one for each of `clients`
+  double ttft_limit_seconds = 0;   // an answer that keeps to both limits counts as good
+  double gap_limit_seconds = 0;
+  uint64_t seed = 0;
+};
+
+// Of a list of times. Units: seconds.
+struct Percentiles {
+  double p50 = 0;
+  double p90 = 0;
+  double p99 = 0;
+  double max = 0;
+};
+// By nearest rank; zeros if there are none.
+Percentiles PercentilesOf(std::vector<double> values);
+
+struct ServeRow {
+  int64_t clients = 0;  // 0: open
+  double rate = 0;      // 0: closed
+  int64_t num_requests = 0;
+  double seconds = 0;       // from the first submission to the last answer
+  Percentiles ttft;         // from submission to the first token
+  Percentiles gaps;         // between two tokens of one answer, all answers
+  double output_rate = 0;   // tokens per second, all answers
+  double prompt_rate = 0;   // prompt tokens per second, found ones included
+  double good_share = 0;    // of the requests
+  double cached_share = 0;  // of the prompt tokens
+  int64_t preemptions = 0;
+  double mean_running = 0;    // requests computed per step
+  double sampling_share = 0;  // of the time of steps
+  double other_share = 0;     // of the time of steps: all but forward and sampling
+};
+
+// One long prompt among streams. Units: seconds.
+struct LongPromptRow {
+  int64_t clients = 0;
+  int64_t prompt_tokens = 0;
+  double alone_ttft = 0;
+  double ttft = 0;
+  double unloaded_gap = 0;  // median before it arrived
+  double longest_gap = 0;   // of any stream while it was read
+};
+
+struct ServeReport {
+  Machine machine;
+  std::string path;
+  std::string model_name;
+  EngineConfig config;
+  int num_threads = 1;
+  int64_t prompt_tokens = 0;
+  int64_t shared_tokens = 0;
+  int64_t output_tokens = 0;
+  double ttft_limit_seconds = 0;
+  double gap_limit_seconds = 0;
+  std::vector<ServeRow> rows;
+  std::vector<LongPromptRow> long_rows;
+};
+
+// Errors: as LoadModel and Engine::Make; invalid (prompt and answer exceed the context).
+Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProgress& progress,
+                               const LoadProgress& load_progress);
+
+// A table of at most 100 columns; one JSON object; times and rates by load.
+std::string ServeAsText(const ServeReport& report);
+std::string ServeAsJson(const ServeReport& report);
+std::string ServeAsSvg(const ServeReport& report);
+
+}  // namespace baton

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/machine_text.h"
+#include "bench/plot.h"
+#include "bench/serve_suite.h"
+#include "bench/text_table.h"
+#include "kernels/isa.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string LoadWord(const ServeRow& row) {
+  if (row.rate > 0) return fmt::format("{:g} req/s", row.rate);
+  return fmt::format("{} client{}", row.clients, row.clients == 1 ? "" : "s");
+}
+
+std::string Ms(double seconds) {
+  return seconds >= 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
+}
+
+std::string Percent(double share) {
+  return fmt::format("{:.1f}%", 100 * share);
+}
+
+Json AsJson(const Percentiles& percentiles) {
+  return {{"p50", percentiles.p50},
+          {"p90", percentiles.p90},
+          {"p99", percentiles.p99},
+          {"max", percentiles.max}};
+}
+
+}  // namespace
+
+std::string ServeAsText(const ServeReport& report) {
+  std::string text = MachineAsText(report.machine);
+  text += fmt::format("model        {}, {} thread{}\n", report.model_name, report.num_threads,
+                      report.num_threads == 1 ? "" : "s");
+  text += fmt::format("requests     {} tokens, {} of them shared; answers of {}\n",
+                      report.prompt_tokens, report.shared_tokens, report.output_tokens);
+  text += fmt::format("good         first token within {}, no gap above {}\n\n",
+                      Ms(report.ttft_limit_seconds), Ms(report.gap_limit_seconds));
+  TextTable table({"load", ">requests", ">ttft p50", ">p99", ">gap p50", ">p99", ">longest",
+                   ">tokens/s", ">prompt/s", ">good", ">running"});
+  for (const ServeRow& row : report.rows) {
+    table.AddRow({LoadWord(row), std::to_string(row.num_requests), Ms(row.ttft.p50),
+                  Ms(row.ttft.p99), Ms(row.gaps.p50), Ms(row.gaps.p99), Ms(row.gaps.max),
+                  fmt::format("{:.0f}", row.output_rate), fmt::format("{:.0f}", row.prompt_rate),
+                  Percent(row.good_share), fmt::format("{:.1f}", row.mean_running)});
+  }
+  text += table.ToText();
+  TextTable more({"load", ">seconds", ">cached", ">preempted", ">sampling", ">engine"});
+  for (const ServeRow& row : report.rows) {
+    more.AddRow({LoadWord(row), fmt::format("{:.2f}", row.seconds), Percent(row.cached_share),
+                 std::to_string(row.preemptions), Percent(row.sampling_share),
+                 Percent(row.other_share)});
+  }
+  text += "\n" + more.ToText();
+  text += "\nsampling, engine: their share of the steps' time; the rest is the forward pass.\n";
+  if (report.long_rows.empty()) return text;
+  TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
+                   ">longest gap", ">ratio"});
+  for (const LongPromptRow& row : report.long_rows) {
+    longs.AddRow({std::to_string(row.clients), std::to_string(row.prompt_tokens),
+                  Ms(row.alone_ttft), Ms(row.ttft),
+                  fmt::format("{:.2f}", row.ttft / row.alone_ttft), Ms(row.unloaded_gap),
+                  Ms(row.longest_gap), fmt::format("{:.2f}", row.longest_gap / row.unloaded_gap)});
+  }
+  return text + "\n" + longs.ToText();
+}
+
+std::string ServeAsJson(const ServeReport& report) {
+  Json rows = Json::array();
+  for (const ServeRow& row : report.rows) {
+    rows.push_back({{"clients", row.clients},
+                    {"requests_per_second", row.rate},
+                    {"requests", row.num_requests},
+                    {"seconds", row.seconds},
+                    {"ttft_seconds", AsJson(row.ttft)},
+                    {"gap_seconds", AsJson(row.gaps)},
+                    {"output_tokens_per_second", row.output_rate},
+                    {"prompt_tokens_per_second", row.prompt_rate},
+                    {"good_share", row.good_share},
+                    {"cached_share", row.cached_share},
+                    {"preemptions", row.preemptions},
+                    {"mean_running", row.mean_running},
+                    {"sampling_share", row.sampling_share},
+                    {"engine_share", row.other_share}});
+  }
+  Json longs = Json::array();
+  for (const LongPromptRow& row : report.long_rows) {
+    longs.push_back({{"streams", row.clients},
+                     {"prompt_tokens", row.prompt_tokens},
+                     {"alone_ttft_seconds", row.alone_ttft},
+                     {"ttft_seconds", row.ttft},
+                     {"unloaded_gap_seconds", row.unloaded_gap},
+                     {"longest_gap_seconds", row.longest_gap}});
+  }
+  const Json json = {{"machine", MachineAsJson(report.machine)},
+                     {"model", {{"path", report.path}, {"name", report.model_name}}},
+                     {"threads", report.num_threads},
+                     {"max_running", report.config.max_running},
+                     {"kv_tokens", report.config.kv_tokens},
+                     {"prompt_tokens", report.prompt_tokens},
+                     {"shared_tokens", report.shared_tokens},
+                     {"output_tokens", report.output_tokens},
+                     {"ttft_limit_seconds", report.ttft_limit_seconds},
+                     {"gap_limit_seconds", report.gap_limit_seconds},
+                     {"rows", rows},
+                     {"long_prompts", longs}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string ServeAsSvg(const ServeReport& report) {
+  Plot plot = {
+      .title = report.model_name,
+      .subtitle = fmt::format("prompts of {} tokens, answers of {}; {}", report.prompt_tokens,
+                              report.output_tokens, report.machine.cpu_name),
+      .panels = {}};
+  for (const bool is_open : {false, true}) {
+    const std::string load = is_open ? "requests per second" : "clients";
+    PlotPanel ttft = {.title = "First token", .x_label = load, .y_label = "ms", .series = {}};
+    PlotPanel gap = {.title = "Between tokens", .x_label = load, .y_label = "ms", .series = {}};
+    PlotPanel rate = {.title = "All answers", .x_label = load, .y_label = "tokens/s", .series = {}};
+    PlotSeries ttft_series[2] = {{.label = "median", .points = {}}, {.label = "p99", .points = {}}};
+    PlotSeries gap_series[2] = {ttft_series[0], ttft_series[1]};
+    PlotSeries rate_series = {.label = "median", .points = {}};
+    for (const ServeRow& row : report.rows) {
+      if ((row.rate > 0) != is_open) continue;
+      const double x = is_open ? row.rate : static_cast<double>(row.clients);
+      ttft_series[0].points.push_back({.x = x, .y = row.ttft.p50 * 1e3});
+      ttft_series[1].points.push_back({.x = x, .y = row.ttft.p99 * 1e3});
+      gap_series[0].points.push_back({.x = x, .y = row.gaps.p50 * 1e3});
+      gap_series[1].points.push_back({.x = x, .y = row.gaps.p99 * 1e3});
+      rate_series.points.push_back({.x = x, .y = row.output_rate});
+    }
+    if (rate_series.points.empty()) continue;
+    ttft.series = {ttft_series[0], ttft_series[1]};
+    gap.series = {gap_series[0], gap_series[1]};
+    rate.series = {rate_series};
+    for (PlotPanel* panel : {&ttft, &gap, &rate}) plot.panels.push_back(std::move(*panel));
+  }
+  return PlotAsSvg(plot);
+}
+
+}  // namespace baton

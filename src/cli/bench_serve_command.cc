@@ -1,0 +1,190 @@
+#include "cli/bench_serve_command.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bench/serve_suite.h"
+#include "cli/bench_options.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/plot_file.h"
+#include "cli/progress.h"
+#include "model/model_spec.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kMostClients = 1024;
+constexpr int64_t kMostRequests = 1'000'000;
+
+class BenchServeCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {
+        .name = "bench serve",
+        .summary = "many requests at once: first tokens, gaps, throughput",
+        .usages = {"MODEL [OPTION]..."},
+        .description =
+            {"Runs the engine as a server does, without HTTP, under two kinds of load: closed "
+             "(so many clients, each asks again as soon as it is answered) and open (requests "
+             "arrive at random at a rate, whether others are done or not). Prompts are random "
+             "tokens, answers have a fixed length.",
+             "With --long-prompt, another row for each number of clients lets one long prompt "
+             "arrive among so many running answers: the longest gap that it tears into them, and "
+             "its own time to the first token, beside that of the prompt alone."},
+        .examples = {"baton bench serve model.gguf",
+                     "baton bench serve model.gguf --clients 1,4,16 --rate 2 --prompt 512 "
+                     "--output 64 --plot serve.svg",
+                     "baton bench serve model.gguf --clients 8 --long-prompt 8000 --ctx 8192"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Load (lists have commas between the numbers)");
+    DeclareIntegers(options,
+                    {.names = "--clients",
+                     .value = "LIST",
+                     .help = "Closed loads of so many clients (default: 1,4,16)"},
+                    {.min = 1, .max = kMostClients}, &clients_);
+    DeclareReals(options,
+                 {.names = "--rate",
+                  .value = "LIST",
+                  .help = "Open loads of so many requests per second (default: none)"},
+                 {.min = 1e-3, .max = 1e6}, &rates_);
+    const IntegerRange tokens = {.min = 1, .max = ModelLimits::kMaxContext - 1};
+    options.Integer(
+        {.names = "--requests", .value = "N", .help = "Requests of each load (default: 32)"},
+        {.min = 1, .max = kMostRequests}, &requests_);
+    options.Integer(
+        {.names = "--prompt", .value = "N", .help = "Tokens of a prompt (default: 512)"}, tokens,
+        &prompt_);
+    options.Integer({.names = "--shared",
+                     .value = "N",
+                     .help = "Of these, so many at the start are the same in all (default: 0)"},
+                    {.min = 0, .max = tokens.max}, &shared_);
+    options.Integer(
+        {.names = "--output", .value = "N", .help = "Tokens of an answer (default: 64)"}, tokens,
+        &output_);
+    options.Integer({.names = "--long-prompt",
+                     .value = "N",
+                     .help = "Also one prompt of N tokens among the clients' answers"},
+                    tokens, &long_prompt_);
+    options.Integer(
+        {.names = "--seed", .value = "N", .help = "Of prompts and arrivals (default: 0)"},
+        {.min = 0, .max = (int64_t{1} << 62)}, &seed_);
+    options.Group("The server");
+    options.Integer({.names = "--max-running",
+                     .value = "N",
+                     .help = "Requests computed at the same time (default: 16)"},
+                    {.min = 1, .max = kMostClients}, &max_running_);
+    options.Integer({.names = "--kv-tokens",
+                     .value = "N",
+                     .help = "Tokens that the KV cache has room for (default: --max-running "
+                             "contexts)"},
+                    {.min = 1, .max = int64_t{1} << 40}, &kv_tokens_);
+    compute_.Declare(options);
+    options.Group("Report");
+    options.Real({.names = "--ttft-limit",
+                  .value = "SECONDS",
+                  .help = "A good answer's first token takes no longer (default: 2)"},
+                 {.min = 0, .max = 1e6}, &ttft_limit_);
+    options.Real({.names = "--gap-limit",
+                  .value = "SECONDS",
+                  .help = "A good answer has no longer gap between tokens (default: 0.2)"},
+                 {.min = 0, .max = 1e6}, &gap_limit_);
+    DeclareQuick(options, &is_quick_);
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    options.File({.names = "--plot",
+                  .value = "FILE",
+                  .help = "Write a plot as SVG besides: times and throughput by load"},
+                 &plot_path_);
+  }
+
+  Result<> Check() override {
+    if (shared_.value_or(0) > Suite().prompt_tokens) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("--shared: {} tokens are more than the {} of a prompt", *shared_,
+                              Suite().prompt_tokens));
+    }
+    return model_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    std::optional<PlotFile> plot;
+    if (plot_path_.has_value()) {
+      Result<PlotFile> file = PlotFile::Open(*plot_path_);
+      if (!file) return Forward(file);
+      plot.emplace(*std::move(file));
+    }
+    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    load->max_running = static_cast<int32_t>(max_running_.value_or(16));
+    load->kv_tokens = kv_tokens_;
+    ServeSuiteOptions suite = Suite();
+    suite.load = *std::move(load);
+    const Result<ServeReport> report = Measure(suite, console);
+    console.status.Clear();
+    if (!report) return compute_.Finish(Forward(report), console);
+    if (plot.has_value()) {
+      if (Result<> written = plot->Write(ServeAsSvg(*report)); !written) return written;
+    }
+    return compute_.Finish(console.out.Write(json_ ? ServeAsJson(*report) : ServeAsText(*report)),
+                           console);
+  }
+
+ private:
+  ServeSuiteOptions Suite() const {
+    const bool q = is_quick_;
+    const std::vector<int64_t> usual = q ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 4, 16};
+    return {.load = {},
+            .clients = clients_.empty() && rates_.empty() ? usual : clients_,
+            .rates = rates_,
+            .num_requests = requests_.value_or(q ? 4 : 32),
+            .prompt_tokens = prompt_.value_or(q ? 20 : 512),
+            .shared_tokens = shared_.value_or(0),
+            .output_tokens = output_.value_or(q ? 4 : 64),
+            .long_prompt_tokens = long_prompt_.value_or(0),
+            .ttft_limit_seconds = ttft_limit_.value_or(2.0),
+            .gap_limit_seconds = gap_limit_.value_or(0.2),
+            .seed = static_cast<uint64_t>(seed_.value_or(0))};
+  }
+
+  static Result<ServeReport> Measure(const ServeSuiteOptions& suite, Console& console) {
+    Progress loading(console.status, console.clock,
+                     {.what = "Loading", .unit = ProgressUnit::kBytes, .columns = console.columns});
+    return BenchServe(
+        suite, [&console](const std::string& what) { ShowStatus(console, what); },
+        [&loading](uint64_t done, uint64_t total) {
+          loading.Update(static_cast<int64_t>(done), static_cast<int64_t>(total));
+        });
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  std::vector<int64_t> clients_;
+  std::vector<double> rates_;
+  std::optional<int64_t> requests_;
+  std::optional<int64_t> prompt_;
+  std::optional<int64_t> shared_;
+  std::optional<int64_t> output_;
+  std::optional<int64_t> long_prompt_;
+  std::optional<int64_t> seed_;
+  std::optional<int64_t> max_running_;
+  std::optional<int64_t> kv_tokens_;
+  std::optional<double> ttft_limit_;
+  std::optional<double> gap_limit_;
+  std::optional<std::string> plot_path_;
+  bool is_quick_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeBenchServeCommand() {
+  return std::make_unique<BenchServeCommand>();
+}
+
+}  // namespace baton
