@@ -6,6 +6,7 @@
 
 #include "bench/kernel_row.h"
 #include "bench/machine_text.h"
+#include "bench/measure_text.h"
 #include "bench/text_table.h"
 
 namespace baton {
@@ -86,12 +87,7 @@ Json RowJson(const KernelRow& row) {
                {"isa", IsaName(row.isa)},
                {"threads", row.num_threads},
                {"shape", shape},
-               {"seconds",
-                {{"median", row.seconds.median},
-                 {"min", row.seconds.min},
-                 {"max", row.seconds.max},
-                 {"spread", row.seconds.spread},
-                 {"count", row.seconds.count}}},
+               {"seconds", SummaryAsJson(row.seconds)},
                {"rate", row.rate},
                {"unit", row.unit},
                {"limits", limits},
