@@ -8,6 +8,7 @@
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
 #include "bench/text_table.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -125,7 +126,7 @@ std::string KernelsAsJson(const KernelReport& report) {
   for (const KernelRow& row : report.rows) rows.push_back(RowJson(row));
   const Json json = {
       {"machine", MachineAsJson(report.machine)}, {"rows", rows}, {"notes", report.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 std::string KernelsAsCsv(const KernelReport& report) {

@@ -9,6 +9,7 @@
 #include "bench/model_suite.h"
 #include "bench/plot.h"
 #include "bench/text_table.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -104,7 +105,7 @@ std::string ModelAsJson(const ModelReport& report) {
                        {"peak_resident_bytes", report.peak_resident_bytes}}},
                      {"rows", rows},
                      {"notes", report.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 std::string ModelAsCsv(const ModelReport& report) {

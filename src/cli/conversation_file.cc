@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "cli/input.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -29,7 +30,7 @@ std::string ToJson(const std::vector<ConversationMessage>& messages) {
     list.push_back({{"role", message.role}, {"content", message.content}});
   }
   const Json json = {{"messages", std::move(list)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 tl::unexpected<Error> CannotWrite(const std::string& path, int system_error) {

@@ -9,6 +9,7 @@
 #include "cli/number_text.h"
 #include "cli/option_set.h"
 #include "cli/printable.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -257,7 +258,7 @@ std::string InspectJson(const InspectReport& report) {
       {"runs", report.lacks.empty()},
       {"lacks", report.lacks},
   };
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 }  // namespace baton

@@ -34,6 +34,18 @@ class TinyModel(BatonCase):
     def ids(self, answer):
         return [token["id"] for token in answer["tokens"]]
 
+    def test_lists_of_numbers_are_one_line_of_json(self):
+        lines = self.ok("run", self.model, "--raw", "-p", "abcdef", "-n", "2", "--ignore-eos",
+                        "--json", "--stop", "no", "--stop", "such").splitlines()
+        ids = [line for line in lines if '"prompt_ids"' in line]
+        self.assertEqual(len(ids), 1)
+        self.assertEqual(len(json.loads("{" + ids[0].rstrip(",") + "}")["prompt_ids"]), 6)
+        tokens = [line for line in lines if re.fullmatch(r' +"bytes": \[.*\],?', line)]
+        self.assertEqual(len(tokens), 2)
+        # Texts keep a line each.
+        start = lines.index('      "stop": [')
+        self.assertEqual(lines[start + 1:start + 4], ['        "no",', '        "such"', "      ],"])
+
     # Case P-06.
     def test_prompt_length_against_the_context(self):
         for length, room in [(62, 2), (63, 1)]:
