@@ -68,17 +68,18 @@ Result<> CheckFits(const GgufFile& file, const ModelSpec& spec, const LoadOption
 }
 
 // The packed file beside the model, if there is one and it is wanted.
-Result<std::optional<PackedFile>> OpenPackedFile(const GgufFile& file, const LoadOptions& options) {
+Result<std::optional<PackedFile>> OpenPackedFile(const GgufFile& file,
+                                                 const PackedFile::Expected& expected,
+                                                 const LoadOptions& options) {
   if (!options.use_packed_file) return std::nullopt;
-  const std::string path = PackedPathOf(file);
-  Result<PackedFile> packed = PackedFile::Open(path, PackedFileOf(file));
+  Result<PackedFile> packed = PackedFile::Open(PackedPathOf(file), expected);
   if (packed) return *std::move(packed);
   if (packed.error().code == ErrorCode::kNotFound) return std::nullopt;
   return Forward(packed);
 }
 
-Hash128 KvKeyOf(const GgufFile& file, Precision precision) {
-  const Hash128 weights = FingerprintOf(file);
+// `weights`: the fingerprint of the file.
+Hash128 KvKeyOf(const GgufFile& file, const Hash128& weights, Precision precision) {
   return Hasher()
       .Add("KV block")
       .Add(uint64_t{kNumericsVersion})
@@ -116,7 +117,8 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   Result<int64_t> context = ChooseContext(*spec, options, loaded.warnings);
   if (!context) return Forward(context);
   loaded.context_tokens = *context;
-  loaded.kv_key = KvKeyOf(*file, options.precision);
+  const PackedFile::Expected packed_as = PackedFileOf(*file);
+  loaded.kv_key = KvKeyOf(*file, packed_as.source, options.precision);
   if (Result<> fits = CheckFits(*file, *spec, options, *context); !fits) return Forward(fits);
 
   Result<std::unique_ptr<ChatTemplate>> chat_template = OpenChatTemplate(*file, options);
@@ -129,7 +131,7 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(options.num_threads);
   if (!pool) return Forward(pool);
   loaded.pool = *std::move(pool);
-  Result<std::optional<PackedFile>> packed = OpenPackedFile(*file, options);
+  Result<std::optional<PackedFile>> packed = OpenPackedFile(*file, packed_as, options);
   if (!packed) return Forward(packed);
   Result<Model> model = Model::LoadBySpec({.file = *file,
                                            .spec = *spec,
