@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "engine/sequence_runner.h"
 #include "sample/stop_matcher.h"
 #include "text/detokenizer.h"
@@ -209,8 +210,8 @@ Result<> Generator::Logits(
   if (tokens.empty()) return Fail(ErrorCode::kInvalid, "there are no tokens to evaluate");
   if (count > model_->context_tokens) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("{} tokens do not fit into the context of {}; raise --ctx", count,
-                            model_->context_tokens));
+                fmt::format("{} tokens do not fit into the context of {}; raise --ctx",
+                            CountText(count), CountText(model_->context_tokens)));
   }
   if (Result<> valid = CheckIds(tokens); !valid) return valid;
   int64_t previous = -1;

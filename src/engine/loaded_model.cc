@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/number_text.h"
 #include "engine/available_memory.h"
 #include "engine/memory_needs.h"
 #include "engine/tokenizer_from_gguf.h"
@@ -46,14 +47,15 @@ Result<int64_t> ChooseContext(const ModelSpec& spec, const LoadOptions& options,
                               std::vector<std::string>& warnings) {
   const int64_t context = options.context_tokens.value_or(spec.trained_context);
   if (context < 1 || context > ModelLimits::kMaxContext) {
-    return Fail(ErrorCode::kInvalid, fmt::format("the context is {} tokens; it must be in 1..{}",
-                                                 context, ModelLimits::kMaxContext));
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("the context is {} tokens; it must be in 1..{}", CountText(context),
+                            CountText(ModelLimits::kMaxContext)));
   }
   if (context > spec.trained_context) {
     warnings.push_back(
         fmt::format("the context of {} tokens is longer than the {} that the model was trained "
                     "for; answers beyond that may make no sense",
-                    context, spec.trained_context));
+                    CountText(context), CountText(spec.trained_context)));
   }
   return context;
 }
@@ -103,8 +105,8 @@ void WarnOfUnusedTensors(const Model& model, std::vector<std::string>& warnings)
 
 Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& progress) {
   if (options.chunk_tokens < 1) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("the chunk is {} tokens; it must be at least 1", options.chunk_tokens));
+    return Fail(ErrorCode::kInvalid, fmt::format("the chunk is {} tokens; it must be at least 1",
+                                                 CountText(options.chunk_tokens)));
   }
   Result<GgufFile> file = GgufFile::Open(options.path);
   if (!file) return Forward(file);

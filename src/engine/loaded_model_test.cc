@@ -1,11 +1,13 @@
 #include "engine/loaded_model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "base/number_text.h"
 #include "engine/available_memory.h"
 #include "engine/memory_needs.h"
 #include "engine/test_tiny_file.h"
@@ -43,7 +45,7 @@ TEST(LoadModel, ContextBeyondTheTrainedOneWarnsWithBothNumbers) {
   const Result<LoadedModel> loaded = Load({.path = file.path(), .context_tokens = 4096});
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   EXPECT_EQ(loaded->context_tokens, 4096);
-  EXPECT_THAT(loaded->warnings, ElementsAre(AllOf(HasSubstr("4096"), HasSubstr("2048"))));
+  EXPECT_THAT(loaded->warnings, ElementsAre(AllOf(HasSubstr("4,096"), HasSubstr("2,048"))));
 }
 
 TEST(LoadModel, ContextsThatCannotBe) {
@@ -52,7 +54,9 @@ TEST(LoadModel, ContextsThatCannotBe) {
     const Result<LoadedModel> loaded = Load({.path = file.path(), .context_tokens = context});
     ASSERT_FALSE(loaded.has_value());
     EXPECT_EQ(loaded.error().code, ErrorCode::kInvalid);
-    EXPECT_THAT(loaded.error().message, HasSubstr(std::to_string(context)));
+    EXPECT_THAT(
+        loaded.error().message,
+        HasSubstr(fmt::format("is {} tokens; it must be in 1..16,777,216", CountText(context))));
   }
 }
 
@@ -77,7 +81,7 @@ TEST(LoadModel, WhatDoesNotFitIsRefusedBeforeItIsAllocated) {
       Load({.path = file.path(), .context_tokens = ModelLimits::kMaxContext});
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, ErrorCode::kExhausted);
-  EXPECT_THAT(loaded.error().message, AllOf(HasSubstr("16777216 tokens"), HasSubstr("--ctx")));
+  EXPECT_THAT(loaded.error().message, AllOf(HasSubstr("16,777,216 tokens"), HasSubstr("--ctx")));
 }
 
 TEST(LoadModel, UnusedTensorsAreTold) {

@@ -9,8 +9,8 @@ from gguf_file import tiny_llama
 from process_state import drop_root_rights
 
 FIGURES = re.compile(r"\nprompt   ([\d,]+) tokens, of which ([\d,]+) cached\n"
-                     r"prefill  ([\d.]+) tokens/s, first token after ([\d.]+) s\n"
-                     r"decode   ([\d,]+) tokens?(?:, ([\d.]+) tokens/s)?\n"
+                     r"prefill  ([\d,.]+) tokens/s, first token after ([\d.]+) s\n"
+                     r"decode   ([\d,]+) tokens?(?:, ([\d,.]+) tokens/s)?\n"
                      r"memory   ([\d.]+ \w+) of KV cache\n"
                      r"stop     (.+)\n$")
 
