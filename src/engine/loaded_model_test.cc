@@ -10,6 +10,7 @@
 #include "base/number_text.h"
 #include "engine/available_memory.h"
 #include "engine/memory_needs.h"
+#include "engine/model_parts.h"
 #include "engine/test_tiny_file.h"
 #include "model/test_model_image.h"
 
@@ -140,6 +141,32 @@ TEST(LoadModel, BadMetadataNamesFileAndKey) {
   ASSERT_FALSE(loaded.has_value());
   EXPECT_THAT(loaded.error().message,
               AllOf(HasSubstr(bos.path()), HasSubstr("tokenizer.ggml.bos_token_id")));
+}
+
+// One list for LoadModel, which names its first entry, and for `baton inspect`, which has all.
+TEST(LoadModel, RefusesByTheFirstOfAllThatIsLacking) {
+  TinyModel tiny;
+  tiny.edit = [&](GgufWriter& writer) {
+    SetTinyVocabulary(tiny.vocabulary, writer);
+    writer.SetString("tokenizer.chat_template", "{% if %}");
+    writer.SetUint32("tokenizer.ggml.bos_token_id", 320);
+  };
+  ModelImage image(MakeTinyModel(tiny));
+  image.Remove("blk.1.ffn_down.weight");
+  image.SetFloats("rope_freqs.weight", std::vector<float>(8, -1.0f));
+  const TinyFile file(image.Bytes());
+  const Result<GgufFile> opened = GgufFile::Open(file.path());
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  const ModelParts parts = ReadModelParts(*opened, {.path = file.path()});
+  std::vector<std::string> lacks;
+  for (const Error& error : parts.lacks) lacks.push_back(error.message);
+  EXPECT_THAT(lacks, ElementsAre(HasSubstr("chat_template"), HasSubstr("bos_token_id"),
+                                 HasSubstr("blk.1.ffn_down.weight"), HasSubstr("RoPE")));
+  for (const std::string& lack : lacks) EXPECT_TRUE(lack.starts_with(file.path() + ": ")) << lack;
+  EXPECT_TRUE(parts.spec.has_value() && parts.needs.has_value());
+  const Result<LoadedModel> loaded = Load({.path = file.path()});
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().message, lacks.front() + " (and 3 more)");
 }
 
 TEST(LoadModel, AMissingFile) {
