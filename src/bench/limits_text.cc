@@ -5,6 +5,7 @@
 #include "bench/limits.h"
 #include "bench/machine_text.h"
 #include "bench/text_table.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -64,7 +65,7 @@ std::string LimitsAsJson(const LimitsReport& report) {
                      {"arithmetic", arithmetic},
                      {"reads", reads},
                      {"notes", report.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 }  // namespace baton

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/number_text.h"
 #include "base/rng.h"
 #include "bench/limit_work.h"
 #include "bench/model_work.h"
@@ -261,7 +262,8 @@ Result<> CheckNeeds(const GgufFile& file, const ModelSpec& spec, const ModelSuit
     return Fail(ErrorCode::kInvalid,
                 fmt::format("{} sequences with {} tokens do not fit a cache, which has at most {} "
                             "blocks of 64 tokens",
-                            extent.max_sequences, extent.max_context, BlockPool::kMaxBlocks));
+                            CountText(extent.max_sequences), CountText(extent.max_context),
+                            CountText(BlockPool::kMaxBlocks)));
   }
   Result<MemoryNeeds> needs =
       EstimateMemory(file, spec,
@@ -306,7 +308,7 @@ Result<ModelReport> BenchModel(const ModelSuiteOptions& options, const BenchProg
     report.notes.push_back(
         fmt::format("{} tokens are beyond the context of {} that the model was "
                     "trained for; the speed does not mind",
-                    most, spec->trained_context));
+                    CountText(most), CountText(spec->trained_context)));
   }
   Result<std::unique_ptr<ThreadPool>> pool =
       ThreadPool::Make(static_cast<int>(Largest(options.threads)));

@@ -5,9 +5,11 @@
 #include <set>
 
 #include "bench/machine_text.h"
+#include "bench/measure_text.h"
 #include "bench/model_suite.h"
 #include "bench/plot.h"
 #include "bench/text_table.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -81,12 +83,7 @@ std::string ModelAsJson(const ModelReport& report) {
                     {"depth", row.depth},
                     {"sequences", row.num_sequences},
                     {"tokens_per_second", row.tokens_per_second},
-                    {"seconds",
-                     {{"median", row.seconds.median},
-                      {"min", row.seconds.min},
-                      {"max", row.seconds.max},
-                      {"spread", row.seconds.spread},
-                      {"count", row.seconds.count}}},
+                    {"seconds", SummaryAsJson(row.seconds)},
                     {"limit_tokens_per_second", row.limit_tokens_per_second},
                     {"share", row.share},
                     {"bound_by", row.bound_by}});
@@ -108,7 +105,7 @@ std::string ModelAsJson(const ModelReport& report) {
                        {"peak_resident_bytes", report.peak_resident_bytes}}},
                      {"rows", rows},
                      {"notes", report.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 std::string ModelAsCsv(const ModelReport& report) {

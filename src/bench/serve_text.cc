@@ -6,7 +6,7 @@
 #include "bench/plot.h"
 #include "bench/serve_suite.h"
 #include "bench/text_table.h"
-#include "kernels/isa.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -111,7 +111,7 @@ std::string ServeAsJson(const ServeReport& report) {
                      {"gap_limit_seconds", report.gap_limit_seconds},
                      {"rows", rows},
                      {"long_prompts", longs}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 std::string ServeAsSvg(const ServeReport& report) {

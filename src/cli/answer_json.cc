@@ -7,6 +7,7 @@
 
 #include "cli/figures.h"
 #include "tensor/kv_record.h"
+#include "text/json_text.h"
 #include "text/unicode.h"
 
 namespace baton {
@@ -92,7 +93,7 @@ std::string AnswerJson(const GenerationRequest& request, const GenerationResult&
        {{"isa", IsaName(model.options.isa)}, {"threads", model.options.num_threads}}},
       {"versions", {{"baton", BATON_VERSION}, {"kv_record", kKvRecordVersion}}},
   };
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 }  // namespace baton

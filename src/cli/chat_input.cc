@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 #include "cli/printable.h"
 
 namespace baton {

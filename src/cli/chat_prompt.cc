@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/number_text.h"
 #include "cli/local_time.h"
 #include "format/gguf.h"
 #include "model/arch/architecture.h"
@@ -64,7 +65,7 @@ Result<> CheckFitsContext(const std::vector<TokenId>& prompt, const LoadedModel&
       ErrorCode::kInvalid,
       fmt::format("the prompt has {} tokens and leaves no room for an answer in the context "
                   "of {}; raise --ctx (the model was trained for {}) or shorten the prompt",
-                  num_tokens, model.context_tokens, trained));
+                  CountText(num_tokens), CountText(model.context_tokens), CountText(trained)));
 }
 
 }  // namespace baton

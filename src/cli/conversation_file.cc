@@ -8,13 +8,14 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <system_error>
 
+#include "base/replacing_file.h"
 #include "cli/input.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -29,7 +30,7 @@ std::string ToJson(const std::vector<ConversationMessage>& messages) {
     list.push_back({{"role", message.role}, {"content", message.content}});
   }
   const Json json = {{"messages", std::move(list)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 tl::unexpected<Error> CannotWrite(const std::string& path, int system_error) {
@@ -77,55 +78,6 @@ Result<> WriteDirectly(const std::string& path, const std::string& text,
   return written;
 }
 
-// The file that a chain of symbolic links at the end of a path leads to; it need not exist, so
-// realpath will not do.
-Result<std::string> FollowLinks(const std::string& path) {
-  constexpr int kMaxLinks = 40;  // as the kernel
-  std::filesystem::path target = path;
-  std::error_code error;
-  for (int i = 0; i < kMaxLinks; ++i) {
-    if (!std::filesystem::is_symlink(target, error)) return target.string();
-    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
-    if (error) return CannotWrite(path, error.value());
-    target = target.parent_path() / next;  // an absolute `next` stands alone
-  }
-  return CannotWrite(path, ELOOP);
-}
-
-// Makes the disk keep the new name of a file. Not all file systems can, and a folder may be closed
-// to reading: both are no failures.
-int SyncFolderOf(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const int failure = ::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
-  (void)::close(fd);
-  return failure;
-}
-
-// Writes a new file beside the old one and gives it the name. `old` is null if there is none.
-Result<> ReplaceFile(const std::string& path, const std::string& text, const struct stat* old,
-                     Interrupt& interrupt) {
-  // Else a second Ctrl-C would leave the temporary file.
-  const InterruptDelay delay(interrupt);
-  std::string temporary = path + ".XXXXXX";
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return CannotWrite(path, errno);
-  // mkstemp gives 0600; a file that is replaced keeps its mode.
-  if (old != nullptr) (void)::fchmod(fd, old->st_mode & 07777);
-  Result<> done = WriteAll(fd, text, path, interrupt);
-  if (done && ::fsync(fd) != 0) done = CannotWrite(path, errno);
-  if (::close(fd) != 0 && done) done = CannotWrite(path, errno);
-  if (done && ::rename(temporary.c_str(), path.c_str()) != 0) done = CannotWrite(path, errno);
-  if (!done) {
-    (void)::unlink(temporary.c_str());
-    return done;
-  }
-  const int failure = SyncFolderOf(path);
-  if (failure != 0) return CannotWrite(path, failure);
-  return {};
-}
-
 // Reads one message, or says what is wrong with it.
 Result<ConversationMessage> ReadMessage(const Json& json) {
   const auto text = [&](const char* key) -> const std::string* {
@@ -148,22 +100,23 @@ Result<ConversationMessage> ReadMessage(const Json& json) {
 Result<> SaveConversation(const std::string& path, const std::vector<ConversationMessage>& messages,
                           Interrupt& interrupt) {
   const std::string text = ToJson(messages);
-  struct stat status {};
-  const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) return CannotWrite(path, EISDIR);
-  if (exists && !S_ISREG(status.st_mode)) return WriteDirectly(path, text, interrupt);
-  const Result<std::string> target = FollowLinks(path);
-  if (!target) return Forward(target);
-  if (!exists) return ReplaceFile(*target, text, nullptr, interrupt);
-  // Renaming asks the folder only; a file that is closed to writing is to stay as it is.
-  if (::access(target->c_str(), W_OK) != 0) return CannotWrite(path, errno);
-  if (status.st_size > 0 && !LoadConversation(*target)) {
+  struct stat old {};
+  const bool is_there = ::stat(path.c_str(), &old) == 0;
+  if (is_there && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)) {
+    return WriteDirectly(path, text, interrupt);
+  }
+  // Else a second Ctrl-C would leave the temporary file.
+  const InterruptDelay delay(interrupt);
+  Result<ReplacingFile> file = ReplacingFile::Create(path);
+  if (!file) return Forward(file);
+  if (is_there && old.st_size > 0 && !LoadConversation(path)) {
     return Fail(ErrorCode::kInvalid,
                 fmt::format("'{}' is there and is no saved conversation: remove it first, or name "
                             "another file",
                             path));
   }
-  return ReplaceFile(*target, text, &status, interrupt);
+  const Result<> written = file->WriteAt(0, std::as_bytes(std::span(text)));
+  return written ? file->Finish(text.size()) : written;
 }
 
 Result<std::vector<ConversationMessage>> LoadConversation(const std::string& path) {

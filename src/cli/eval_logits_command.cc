@@ -11,10 +11,10 @@
 #include <span>
 #include <utility>
 
+#include "base/number_text.h"
 #include "cli/log_sum_exp.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/progress.h"
 #include "cli/token_ids.h"
@@ -103,7 +103,7 @@ class EvalLogitsCommand final : public Command {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("--positions names {}; the {} tokens of {} have the positions from 0 "
                               "to {}",
-                              positions_->back(), num_tokens, name, num_tokens - 1));
+                              positions_->back(), CountText(num_tokens), name, num_tokens - 1));
     }
     const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);

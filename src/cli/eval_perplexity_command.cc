@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/perplexity.h"
 #include "cli/progress.h"
@@ -30,8 +30,8 @@ std::string FiguresAsText(const PerplexityFigures& figures, int64_t window) {
   return fmt::format(
       "perplexity   {:.6f}  ({} targets in {} windows of {} tokens)\nsecond half  {:.6f}  ({} "
       "targets)\n",
-      figures.perplexity(), CountText(figures.count), figures.window_nll.size(), window,
-      figures.second_half_perplexity(), CountText(figures.second_half_count));
+      figures.perplexity(), CountText(figures.count), CountText(std::ssize(figures.window_nll)),
+      CountText(window), figures.second_half_perplexity(), CountText(figures.second_half_count));
 }
 
 class EvalPerplexityCommand final : public Command {
@@ -96,7 +96,7 @@ class EvalPerplexityCommand final : public Command {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("the text has {} tokens, too few for one window of {}; choose a "
                               "smaller --window",
-                              tokens->size(), window));
+                              CountText(std::ssize(*tokens)), CountText(window)));
     }
     if (max_windows_.has_value() && *max_windows_ < static_cast<int64_t>(windows.size())) {
       windows.resize(static_cast<size_t>(*max_windows_));

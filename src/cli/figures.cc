@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 #include "cli/printable.h"
 
 namespace baton {
@@ -28,7 +28,7 @@ std::string TokensText(int64_t count) {
 // ", 12.3 tokens/s", or nothing.
 std::string RateText(const std::optional<double>& tokens_per_second) {
   if (!tokens_per_second.has_value()) return {};
-  return fmt::format(", {:.1f} tokens/s", *tokens_per_second);
+  return fmt::format(", {} tokens/s", TenthsText(*tokens_per_second));
 }
 
 std::optional<double> Rate(int64_t tokens, double seconds) {
@@ -76,9 +76,9 @@ std::string FiguresText(const GenerationResult& result, const PromptReading& rea
       fmt::format("prompt   {}, of which {} cached\n", TokensText(counted.prompt_tokens),
                   CountText(counted.cached_tokens));
   if (figures.first_token_seconds.has_value()) {
-    text +=
-        fmt::format("prefill  {:.1f} tokens/s, first token after {:.2f} s\n",
-                    figures.prefill_tokens_per_second.value_or(0), *figures.first_token_seconds);
+    text += fmt::format("prefill  {} tokens/s, first token after {:.2f} s\n",
+                        TenthsText(figures.prefill_tokens_per_second.value_or(0)),
+                        *figures.first_token_seconds);
   } else {
     text += fmt::format("prefill  {}\n", StoppedText(figures));
   }
@@ -95,8 +95,8 @@ std::string FiguresNote(const GenerationResult& result, const PromptReading& rea
   const GenerationFigures& counted = figures.counted;
   const std::string prefill =
       figures.first_token_seconds.has_value()
-          ? fmt::format("first token {:.2f} s, prefill {:.1f} tokens/s",
-                        *figures.first_token_seconds, figures.prefill_tokens_per_second.value_or(0))
+          ? fmt::format("first token {:.2f} s, prefill {} tokens/s", *figures.first_token_seconds,
+                        TenthsText(figures.prefill_tokens_per_second.value_or(0)))
           : StoppedText(figures);
   return fmt::format("[prompt {}, {} cached; {};\n {}{}; {}]\n", TokensText(counted.prompt_tokens),
                      CountText(counted.cached_tokens), prefill,

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 #include "text/unicode.h"
 
 namespace baton {

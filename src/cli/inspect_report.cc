@@ -8,15 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/available_memory.h"
-#include "engine/memory_needs.h"
-#include "engine/tokenizer_from_gguf.h"
-#include "kernels/rope.h"
-#include "model/arch/architecture.h"
-#include "model/packed_model.h"
+#include "engine/model_parts.h"
 #include "model/weight_plan.h"
 #include "tensor/kv_record.h"
-#include "text/chat_template.h"
 #include "threads/cpu_topology.h"
 
 namespace baton {
@@ -150,81 +144,37 @@ void AddSpec(const ModelSpec& spec, InspectReport& report) {
   }
 }
 
-void AddMemory(const GgufFile& file, const ModelSpec& spec, std::optional<int64_t> context_tokens,
-               InspectReport& report) {
-  const int64_t context = context_tokens.value_or(spec.trained_context);
-  LoadOptions options;
-  options.num_threads = ReadCpuTopology().num_compute_threads();
-  const Result<MemoryNeeds> needs = EstimateMemory(file, spec, QuestionOf(options, context));
-  if (!needs) {
-    report.lacks.push_back(needs.error().message);
-    return;
-  }
-  report.kv_bytes_per_token = (needs->kv_block_bytes + kBlockTokens - 1) / kBlockTokens;
-  report.memory = MemoryFacts{.context_tokens = context,
-                              .weight_bytes = needs->weight_bytes,
-                              .kv_bytes = needs->kv_bytes,
-                              .workspace_bytes = needs->workspace_bytes};
-  const std::optional<uint64_t> available = AvailableMemory({});
-  if (!available.has_value()) return;
-  const Result<> fits = CheckMemory(*needs, *available, context);
-  if (!fits) report.lacks.push_back(fits.error().message);
+void AddMemory(const MemoryNeeds& needs, int64_t context_tokens, InspectReport& report) {
+  report.kv_bytes_per_token = (needs.kv_block_bytes + kBlockTokens - 1) / kBlockTokens;
+  report.memory = MemoryFacts{.context_tokens = context_tokens,
+                              .weight_bytes = needs.weight_bytes,
+                              .kv_bytes = needs.kv_bytes,
+                              .workspace_bytes = needs.workspace_bytes};
 }
 
-// A packed file that does not belong to the model keeps it from being loaded.
-void AddPackedFile(const GgufFile& file, InspectReport& report) {
-  const Result<PackedFile> packed = PackedFile::Open(PackedPathOf(file), PackedFileOf(file));
-  if (packed) {
-    report.packed = PackedFacts{.path = packed->path(), .file_bytes = packed->file_bytes()};
-  } else if (packed.error().code != ErrorCode::kNotFound) {
-    report.lacks.push_back(packed.error().message);
+// The parts as loading would take them, and what it would lack.
+void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, InspectReport& report) {
+  const ModelParts parts =
+      ReadModelParts(file, {.path = file.name(),
+                            .num_threads = ReadCpuTopology().num_compute_threads(),
+                            .context_tokens = context_tokens});
+  if (parts.spec) {
+    AddSpec(*parts.spec, report);
+    for (const std::string_view name : UnusedTensors(file, PlanWeights(*parts.spec))) {
+      report.unused_tensors.emplace_back(name);
+    }
   }
-}
-
-// What stands in the way of the model, and of its text.
-void AddModel(const GgufFile& file, std::optional<int64_t> context_tokens, InspectReport& report) {
-  if (file.tensors().empty()) {
-    report.lacks.push_back("the file holds a vocabulary only, no weights");
-    return;
+  if (parts.needs) AddMemory(*parts.needs, parts.context_tokens, report);
+  if (parts.packed) {
+    report.packed =
+        PackedFacts{.path = parts.packed->path(), .file_bytes = parts.packed->file_bytes()};
   }
-  const Result<ModelSpec> spec = ReadModelSpec(file);
-  if (!spec) {
-    report.lacks.push_back(spec.error().message);
-    const Result<void> types = file.CheckSupportedTypes();
-    if (!types) report.lacks.push_back(types.error().message);
-    return;
+  // The report has the file's name already.
+  const std::string place = file.name() + ": ";
+  for (const Error& error : parts.lacks) {
+    const std::string& message = error.message;
+    report.lacks.push_back(message.substr(message.starts_with(place) ? place.size() : 0));
   }
-  AddSpec(*spec, report);
-  const std::vector<WeightUse> plan = PlanWeights(*spec);
-  for (Obstacle& obstacle : FindObstacles(file, plan)) {
-    report.lacks.push_back(std::move(obstacle.sentence));
-  }
-  for (const std::string_view name : UnusedTensors(file, plan)) {
-    report.unused_tensors.emplace_back(name);
-  }
-  for (const RopeSpec& rope : spec->ropes) {
-    RopeParams params = rope.params;
-    params.frequency_factors = rope.frequency_factors;
-    const Result<RopeTable> table = RopeTable::Make(params);
-    if (!table) report.lacks.push_back("RoPE: " + table.error().message);
-  }
-  AddMemory(file, *spec, context_tokens, report);
-  AddPackedFile(file, report);
-}
-
-// Loading parses the template, too.
-void AddTemplate(const GgufFile& file, InspectReport& report) {
-  if (!file.Has(kTemplateKey)) return;
-  report.chat_template = StringOrEmpty(file, kTemplateKey);
-  const Result<std::string_view> source = file.GetString(kTemplateKey);
-  if (!source) {
-    report.lacks.push_back(source.error().message);
-    return;
-  }
-  const Result<ChatTemplate> parsed = ChatTemplate::FromSource(*source);
-  if (parsed) return;
-  report.lacks.push_back(fmt::format("{}: {}; name another with --chat-template", kTemplateKey,
-                                     parsed.error().message));
 }
 
 }  // namespace
@@ -243,10 +193,8 @@ InspectReport MakeInspectReport(const GgufFile& file, std::optional<int64_t> con
   report.sizes = ReadSizes(file, report.architecture);
   report.tensor_types = CountTypes(file);
   report.tokenizer = ReadTokenizer(file);
-  AddModel(file, context_tokens, report);
-  AddTemplate(file, report);
-  const auto tokenizer = TokenizerFromGguf(file);
-  if (!tokenizer) report.lacks.push_back("tokenizer: " + tokenizer.error().message);
+  if (file.Has(kTemplateKey)) report.chat_template = StringOrEmpty(file, kTemplateKey);
+  AddParts(file, context_tokens, report);
   return report;
 }
 

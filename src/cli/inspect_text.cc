@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 #include "cli/option_set.h"
 #include "cli/printable.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -55,6 +57,12 @@ std::string HeadsText(const SizeFacts& sizes) {
   return text;
 }
 
+// Bases are whole numbers, but nothing says that they must be.
+std::string BaseText(double base) {
+  const bool is_whole = base == std::floor(base) && std::abs(base) < 1e15;
+  return is_whole ? CountText(static_cast<int64_t>(base)) : fmt::format("{}", base);
+}
+
 void AddModelLines(const InspectReport& report, Lines& lines) {
   const SizeFacts& sizes = report.sizes;
   lines.AddIf("layers", sizes.layers, "");
@@ -68,7 +76,7 @@ void AddModelLines(const InspectReport& report, Lines& lines) {
   }
   for (const RopeFacts& rope : report.ropes) {
     std::string text =
-        fmt::format("base {}, {}, {} layers", rope.base, rope.layout, rope.num_layers);
+        fmt::format("base {}, {}, {} layers", BaseText(rope.base), rope.layout, rope.num_layers);
     if (rope.scaling != "none") text += fmt::format(", scaling {}", rope.scaling);
     if (rope.factor != 1) text += fmt::format(" by {}", rope.factor);
     lines.Add("rope", text);
@@ -187,9 +195,9 @@ std::string InspectText(const InspectReport& report) {
   }
   AddModelLines(report, lines);
   for (const TensorTypeUse& use : report.tensor_types) {
-    lines.Add(
-        &use == &report.tensor_types.front() ? "tensor types" : "",
-        fmt::format("{:<8}{:>5} tensors  {:>10}", use.type, use.num_tensors, BytesText(use.bytes)));
+    lines.Add(&use == &report.tensor_types.front() ? "tensor types" : "",
+              fmt::format("{:<8}{:>5} tensors  {:>10}", use.type, CountText(use.num_tensors),
+                          BytesText(use.bytes)));
   }
   AddTokenizerLines(report, lines);
   AddCostLines(report, lines);
@@ -204,7 +212,8 @@ std::string InspectText(const InspectReport& report) {
       names += (i == 0 ? "" : ", ") + Printable(report.unused_tensors[i], kMaxPieceBytes);
     }
     if (report.unused_tensors.size() > kMaxNames) names += ", ...";
-    lines.Add("unused tensors", fmt::format("{}: {}", report.unused_tensors.size(), names));
+    lines.Add("unused tensors",
+              fmt::format("{}: {}", CountText(std::ssize(report.unused_tensors)), names));
   }
   if (report.lacks.empty()) lines.Add("runs", "yes");
   for (const std::string& lack : report.lacks) {
@@ -257,7 +266,7 @@ std::string InspectJson(const InspectReport& report) {
       {"runs", report.lacks.empty()},
       {"lacks", report.lacks},
   };
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 }  // namespace baton

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/number_text.h"
 #include "cli/model_argument.h"
-#include "cli/number_text.h"
 #include "cli/progress.h"
 #include "format/gguf.h"
 #include "format/packed_file.h"

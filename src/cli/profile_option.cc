@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 
 namespace baton {
 namespace {

@@ -25,7 +25,7 @@ class ProfileOption {
 
   // What steps shall be recorded with, or null if nobody asked. Lives as long as this object. The
   // file of the trace is begun here, so that a wrong path costs no time.
-  // Errors: internal (it cannot be created).
+  // Errors: as ReplacingFile::Create.
   Result<OpRecorder*> Recorder(Clock& clock);
 
   // Prints the table to standard error and writes the trace. Errors: internal (the file cannot be

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 
 namespace baton {
 namespace {
@@ -47,7 +47,7 @@ std::string RenderProgress(const ProgressMoment& moment) {
   };
   if (moment.done > 0 && moment.elapsed_seconds > 0) {
     const double rate = static_cast<double>(moment.done) / moment.elapsed_seconds;
-    parts[3] = tokens ? fmt::format("{:.1f} tokens/s", rate)
+    parts[3] = tokens ? fmt::format("{} tokens/s", TenthsText(rate))
                       : fmt::format("{}/s", BytesText(static_cast<uint64_t>(rate)));
     parts[4] = fmt::format("{} left",
                            DurationText(static_cast<double>(moment.total - moment.done) / rate));

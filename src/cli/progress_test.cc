@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "cli/number_text.h"
+#include "base/number_text.h"
 
 namespace baton {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "cli/answer_json.h"
 #include "cli/answer_stream.h"
 #include "cli/cache_option.h"
@@ -148,7 +149,7 @@ class RunCommand final : public Command {
     if (logprobs_.value_or(0) > vocab_size) {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("--logprobs asks for {} tokens; the model's vocabulary has {}",
-                              *logprobs_, vocab_size));
+                              CountText(*logprobs_), CountText(vocab_size)));
     }
     return sampling_.CheckVocabulary(vocab_size);
   }

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/number_text.h"
 #include "cli/model_argument.h"
-#include "cli/number_text.h"
 #include "cli/open_model.h"
 
 namespace baton {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "engine/engine_loop.h"
 
 namespace baton {
@@ -17,8 +18,8 @@ Result<> Engine::Loop::Logits(
   if (tokens.empty()) return Fail(ErrorCode::kInvalid, "there are no tokens to evaluate");
   if (count > model_->context_tokens) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("{} tokens do not fit into the context of {}; raise --ctx", count,
-                            model_->context_tokens));
+                fmt::format("{} tokens do not fit into the context of {}; raise --ctx",
+                            CountText(count), CountText(model_->context_tokens)));
   }
   if (Result<> valid = CheckIds(tokens); !valid) return valid;
   int64_t previous = -1;

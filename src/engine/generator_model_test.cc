@@ -48,12 +48,17 @@ class ReuseTest : public testing::Test {
     return ids;
   }
 
+  static constexpr int64_t kAnswerTokens = 24;
+
   Answer Run(Generator& generator, const std::vector<TokenId>& prompt) {
+    return RunTo(kAnswerTokens, generator, prompt);
+  }
+  Answer RunTo(int64_t max_tokens, Generator& generator, const std::vector<TokenId>& prompt) {
     GenerationRequest request;
     request.prompt = prompt;
     request.sampling.temperature = 0;
     request.sampling.num_top_logprobs = 10;
-    request.max_tokens = 24;
+    request.max_tokens = max_tokens;
     request.ignore_end_tokens = true;
     Silent silent;
     const std::atomic<bool> cancel = false;
@@ -67,8 +72,8 @@ class ReuseTest : public testing::Test {
       answer.logprobs.push_back(token.raw_logprob);
       for (const TokenLogprob& other : token.raw_top) answer.logprobs.push_back(other.logprob);
     }
-    EXPECT_EQ(answer.ids.size(), 24u);
-    EXPECT_EQ(answer.logprobs.size(), 24u * 11);
+    EXPECT_EQ(std::ssize(answer.ids), max_tokens);
+    EXPECT_EQ(std::ssize(answer.logprobs), max_tokens * 11);
     return answer;
   }
 
@@ -107,6 +112,21 @@ class ReuseTest : public testing::Test {
     ExpectCold({prompt.begin(), prompt.begin() + cut}, cut - 1);
   }
 
+  // After 30 other prompts, shorter and longer, have left their keys and values in the blocks.
+  void RunAfterOthers(int64_t length) {
+    const std::vector<TokenId> prompt = RandomIds(length, 1);
+    const Answer cold = Run(*generator_, prompt);
+    for (int64_t other = 0; other < 30; ++other) {
+      const std::vector<TokenId> ids =
+          RandomIds(length / 2 + other * length / 30, 100 + static_cast<uint64_t>(other));
+      EXPECT_EQ(RunTo(2, *generator_, ids).cached_tokens, 0);
+    }
+    const Answer again = Run(*generator_, prompt);
+    EXPECT_EQ(again.cached_tokens, 0);
+    EXPECT_EQ(again.ids, cold.ids);
+    EXPECT_EQ(again.logprobs, cold.logprobs);
+  }
+
   std::optional<LoadedModel> model_;
   std::optional<Generator> generator_;
 };
@@ -124,6 +144,13 @@ TEST_F(ReuseTest, SmolLM) {
   Open(path);
   if (HasFatalFailure()) return;
   RunCase(500, 300, 200);
+}
+
+TEST_F(ReuseTest, SmolLMAfterThirtyOtherPrompts) {
+  BATON_CACHED_FILE_OR_SKIP(path, "smollm2-135m-instruct-q4_1.gguf");
+  Open(path);
+  if (HasFatalFailure()) return;
+  RunAfterOthers(150);
 }
 
 }  // namespace

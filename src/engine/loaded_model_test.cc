@@ -1,13 +1,16 @@
 #include "engine/loaded_model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "base/number_text.h"
 #include "engine/available_memory.h"
 #include "engine/memory_needs.h"
+#include "engine/model_parts.h"
 #include "engine/test_tiny_file.h"
 #include "model/test_model_image.h"
 
@@ -43,7 +46,7 @@ TEST(LoadModel, ContextBeyondTheTrainedOneWarnsWithBothNumbers) {
   const Result<LoadedModel> loaded = Load({.path = file.path(), .context_tokens = 4096});
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   EXPECT_EQ(loaded->context_tokens, 4096);
-  EXPECT_THAT(loaded->warnings, ElementsAre(AllOf(HasSubstr("4096"), HasSubstr("2048"))));
+  EXPECT_THAT(loaded->warnings, ElementsAre(AllOf(HasSubstr("4,096"), HasSubstr("2,048"))));
 }
 
 TEST(LoadModel, ContextsThatCannotBe) {
@@ -52,7 +55,9 @@ TEST(LoadModel, ContextsThatCannotBe) {
     const Result<LoadedModel> loaded = Load({.path = file.path(), .context_tokens = context});
     ASSERT_FALSE(loaded.has_value());
     EXPECT_EQ(loaded.error().code, ErrorCode::kInvalid);
-    EXPECT_THAT(loaded.error().message, HasSubstr(std::to_string(context)));
+    EXPECT_THAT(
+        loaded.error().message,
+        HasSubstr(fmt::format("is {} tokens; it must be in 1..16,777,216", CountText(context))));
   }
 }
 
@@ -77,7 +82,7 @@ TEST(LoadModel, WhatDoesNotFitIsRefusedBeforeItIsAllocated) {
       Load({.path = file.path(), .context_tokens = ModelLimits::kMaxContext});
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code, ErrorCode::kExhausted);
-  EXPECT_THAT(loaded.error().message, AllOf(HasSubstr("16777216 tokens"), HasSubstr("--ctx")));
+  EXPECT_THAT(loaded.error().message, AllOf(HasSubstr("16,777,216 tokens"), HasSubstr("--ctx")));
 }
 
 TEST(LoadModel, UnusedTensorsAreTold) {
@@ -136,6 +141,32 @@ TEST(LoadModel, BadMetadataNamesFileAndKey) {
   ASSERT_FALSE(loaded.has_value());
   EXPECT_THAT(loaded.error().message,
               AllOf(HasSubstr(bos.path()), HasSubstr("tokenizer.ggml.bos_token_id")));
+}
+
+// One list for LoadModel, which names its first entry, and for `baton inspect`, which has all.
+TEST(LoadModel, RefusesByTheFirstOfAllThatIsLacking) {
+  TinyModel tiny;
+  tiny.edit = [&](GgufWriter& writer) {
+    SetTinyVocabulary(tiny.vocabulary, writer);
+    writer.SetString("tokenizer.chat_template", "{% if %}");
+    writer.SetUint32("tokenizer.ggml.bos_token_id", 320);
+  };
+  ModelImage image(MakeTinyModel(tiny));
+  image.Remove("blk.1.ffn_down.weight");
+  image.SetFloats("rope_freqs.weight", std::vector<float>(8, -1.0f));
+  const TinyFile file(image.Bytes());
+  const Result<GgufFile> opened = GgufFile::Open(file.path());
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  const ModelParts parts = ReadModelParts(*opened, {.path = file.path()});
+  std::vector<std::string> lacks;
+  for (const Error& error : parts.lacks) lacks.push_back(error.message);
+  EXPECT_THAT(lacks, ElementsAre(HasSubstr("chat_template"), HasSubstr("bos_token_id"),
+                                 HasSubstr("blk.1.ffn_down.weight"), HasSubstr("RoPE")));
+  for (const std::string& lack : lacks) EXPECT_TRUE(lack.starts_with(file.path() + ": ")) << lack;
+  EXPECT_TRUE(parts.spec.has_value() && parts.needs.has_value());
+  const Result<LoadedModel> loaded = Load({.path = file.path()});
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().message, lacks.front() + " (and 3 more)");
 }
 
 TEST(LoadModel, AMissingFile) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/number_text.h"
 #include "engine/engine_config.h"
 #include "engine/row_sampler.h"
 #include "kernels/pack.h"
@@ -20,13 +21,6 @@ uint64_t PackedBytes(const GgufTensor& tensor, const WeightUse& use) {
   }
   const uint64_t num_panels = static_cast<uint64_t>(use.num_rows + kPanelRows - 1) / kPanelRows;
   return num_panels * static_cast<uint64_t>(PanelBytes(*type, use.num_columns));
-}
-
-// In the units of the rest of the program: "94.7 MiB".
-std::string Amount(uint64_t bytes) {
-  const double mebibytes = static_cast<double>(bytes) / (1024.0 * 1024.0);
-  return mebibytes < 1023.95 ? fmt::format("{:.1f} MiB", mebibytes)
-                             : fmt::format("{:.1f} GiB", mebibytes / 1024.0);
 }
 
 // What to do about needs that do not fit. The context has the cache, the chunk the workspace.
@@ -78,9 +72,10 @@ Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t
   return Fail(ErrorCode::kExhausted,
               fmt::format("not enough memory: weights {}, KV cache {} for a context of {} tokens, "
                           "workspace {}, together {}; available {}; {}",
-                          Amount(needs.weight_bytes), Amount(needs.kv_bytes), context_tokens,
-                          Amount(needs.workspace_bytes), Amount(needs.total()),
-                          Amount(available_bytes), Advice(needs, available_bytes)));
+                          BytesText(needs.weight_bytes), BytesText(needs.kv_bytes),
+                          CountText(context_tokens), BytesText(needs.workspace_bytes),
+                          BytesText(needs.total()), BytesText(available_bytes),
+                          Advice(needs, available_bytes)));
 }
 
 }  // namespace baton

@@ -100,7 +100,7 @@ TEST(CheckMemory, NamesAllNumbersAndAContextThatFits) {
   EXPECT_EQ(CheckMemory(kNeeds, 0, kContext).error().code, ErrorCode::kExhausted);
   // 110 MiB are left for the cache: 27 blocks of 64 tokens.
   EXPECT_THAT(RefusalOf(kNeeds, 1210 * kMiB),
-              AllOf(HasSubstr("1000.0 MiB"), HasSubstr("400.0 MiB"), HasSubstr("6400 tokens"),
+              AllOf(HasSubstr("1000.0 MiB"), HasSubstr("400.0 MiB"), HasSubstr("6,400 tokens"),
                     HasSubstr("100.0 MiB"), HasSubstr("1.5 GiB"), HasSubstr("1.2 GiB"),
                     HasSubstr("--ctx 1728 would fit"), Not(HasSubstr("--chunk"))));
   EXPECT_THAT(RefusalOf(kNeeds, 1104 * kMiB), HasSubstr("--ctx 64 would fit"));

@@ -82,7 +82,7 @@ class PackedFile {
 // the old one.
 class PackedWriter {
  public:
-  // Starts a file for `num_entries` matrices. Errors: internal (cannot be created).
+  // Starts a file for `num_entries` matrices. Errors: as ReplacingFile::Create.
   // Requires: 1 <= num_entries <= PackedFile::kMaxEntries.
   static Result<PackedWriter> Create(const std::string& path, const PackedFile::Expected& about,
                                      uint32_t num_entries);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "base/replacing_file.h"
 #include "kv/block_layout.h"
 
@@ -174,7 +175,8 @@ Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSe
     return Fail(ErrorCode::kInvalid,
                 fmt::format("{}: holds {} tokens, more than the context of {}; choose a larger "
                             "--ctx",
-                            path, header.num_tokens, max_tokens));
+                            path, CountText(static_cast<int64_t>(header.num_tokens)),
+                            CountText(max_tokens)));
   }
   const Places places = PlacesOf(header.num_tokens, kind.block_bytes);
   saved.tokens_.resize(header.num_tokens);

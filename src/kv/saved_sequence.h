@@ -31,7 +31,8 @@ struct SavedSequenceKind {
 using SavedSequenceProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Whether a saved sequence can be put at `path`: nothing is there yet, or another saved sequence,
-// and its folder can be written. Errors: invalid (something else is there), internal.
+// and its folder can be written. Errors: invalid (something else is there), as
+// ReplacingFile::Create.
 Result<> CheckSavePath(const std::string& path);
 
 // Writes the tokens and their blocks. Requires: blocks are those of the tokens, 64 each, in order.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/number_text.h"
+
 namespace baton {
 
 std::string_view StopReasonName(StopReason reason) {
@@ -47,7 +49,7 @@ Result<> CheckPromptFits(const StopRules& rules, int64_t num_prompt) {
   return Fail(ErrorCode::kInvalid,
               fmt::format("the prompt has {} tokens and leaves no room for an answer in a context "
                           "of {}; shorten it or ask for a larger context",
-                          num_prompt, rules.max_context));
+                          CountText(num_prompt), CountText(rules.max_context)));
 }
 
 std::optional<StopReason> StopBeforeNext(const StopRules& rules, const GenerationLength& length) {

@@ -12,7 +12,7 @@ from gguf_file import tiny_llama
 from process_state import drop_root_rights, has_signal, wait_until
 
 TURN = re.compile(r"\[prompt ([\d,]+) tokens, ([\d,]+) cached; first token [\d.]+ s, prefill "
-                  r"[\d.]+ tokens/s;\n ([\d,]+) tokens?(?:, [\d.]+ tokens/s)?; ([^\]]+)\]")
+                  r"[\d,.]+ tokens/s;\n ([\d,]+) tokens?(?:, [\d,.]+ tokens/s)?; ([^\]]+)\]")
 
 
 class Chat(BatonCase):
@@ -221,7 +221,7 @@ class Chat(BatonCase):
         self.assertIn("baton chat: 2 of the messages and commands failed", errors)
         # The chat goes on after each.
         self.assertIn("is not UTF-8: byte 0xE9 at offset 3", errors)
-        self.assertRegex(errors, r"\b3\d{3}\b.*\b2000\b")
+        self.assertRegex(errors, r"\b3,\d{3}\b.*\b2,000\b")
         self.assertEqual(len(self.turns(errors)), 1)
 
     def test_a_missing_template_is_told_before_the_weights_are_read(self):

@@ -9,8 +9,8 @@ from gguf_file import tiny_llama
 from process_state import drop_root_rights
 
 FIGURES = re.compile(r"\nprompt   ([\d,]+) tokens, of which ([\d,]+) cached\n"
-                     r"prefill  ([\d.]+) tokens/s, first token after ([\d.]+) s\n"
-                     r"decode   ([\d,]+) tokens?(?:, ([\d.]+) tokens/s)?\n"
+                     r"prefill  ([\d,.]+) tokens/s, first token after ([\d.]+) s\n"
+                     r"decode   ([\d,]+) tokens?(?:, ([\d,.]+) tokens/s)?\n"
                      r"memory   ([\d.]+ \w+) of KV cache\n"
                      r"stop     (.+)\n$")
 
@@ -33,6 +33,18 @@ class TinyModel(BatonCase):
 
     def ids(self, answer):
         return [token["id"] for token in answer["tokens"]]
+
+    def test_lists_of_numbers_are_one_line_of_json(self):
+        lines = self.ok("run", self.model, "--raw", "-p", "abcdef", "-n", "2", "--ignore-eos",
+                        "--json", "--stop", "no", "--stop", "such").splitlines()
+        ids = [line for line in lines if '"prompt_ids"' in line]
+        self.assertEqual(len(ids), 1)
+        self.assertEqual(len(json.loads("{" + ids[0].rstrip(",") + "}")["prompt_ids"]), 6)
+        tokens = [line for line in lines if re.fullmatch(r' +"bytes": \[.*\],?', line)]
+        self.assertEqual(len(tokens), 2)
+        # Texts keep a line each.
+        start = lines.index('      "stop": [')
+        self.assertEqual(lines[start + 1:start + 4], ['        "no",', '        "such"', "      ],"])
 
     # Case P-06.
     def test_prompt_length_against_the_context(self):

@@ -71,7 +71,7 @@ class Streams(BatonCase):
         error = process.stderr.read()
         process.stderr.close()
         self.assertEqual(process.wait(timeout=30), 1)
-        self.assertRegex(error, rb"^(baton: note: the context of 8192 tokens is longer[^\n]*\n)$")
+        self.assertRegex(error, rb"^(baton: note: the context of 8,192 tokens is longer[^\n]*\n)$")
 
     def test_closed_descriptors(self):
         run = f"'{BATON}' run '{self.model}' --raw --ignore-eos -n 2 -p x"

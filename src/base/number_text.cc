@@ -1,4 +1,4 @@
-#include "cli/number_text.h"
+#include "base/number_text.h"
 
 #include <fmt/format.h>
 
@@ -8,14 +8,29 @@
 
 namespace baton {
 
-std::string CountText(int64_t count) {
-  std::string digits = fmt::format("{}", count);
-  const size_t first = count < 0 ? 1 : 0;
-  for (size_t end = digits.size(); end > first + 3;) {
+namespace {
+
+// `end`: of the whole digits.
+std::string Grouped(std::string number, size_t end) {
+  const size_t first = number.starts_with('-') ? 1 : 0;
+  while (end > first + 3) {
     end -= 3;
-    digits.insert(end, 1, ',');
+    number.insert(end, 1, ',');
   }
-  return digits;
+  return number;
+}
+
+}  // namespace
+
+std::string CountText(int64_t count) {
+  const std::string digits = fmt::format("{}", count);
+  return Grouped(digits, digits.size());
+}
+
+std::string TenthsText(double amount) {
+  if (!std::isfinite(amount)) return "?";
+  const std::string digits = fmt::format("{:.1f}", amount);
+  return Grouped(digits, digits.size() - 2);
 }
 
 std::string BytesText(uint64_t bytes) {

@@ -6,8 +6,12 @@
 
 namespace baton {
 
-// Digits in groups of three: "12,345".
+// Digits in groups of three: "12,345". For amounts; ids, positions and what an option takes stay as
+// they are typed.
 std::string CountText(int64_t count);
+
+// The same with one digit behind the point: "1,101.7". What is not finite: "?".
+std::string TenthsText(double amount);
 
 // Bytes in the largest binary unit that is not above them: "512 B", "94.7 MiB".
 std::string BytesText(uint64_t bytes);

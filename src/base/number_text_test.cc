@@ -1,0 +1,35 @@
+#include "base/number_text.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace baton {
+namespace {
+
+TEST(NumberText, CountsAreGroupedByThree) {
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(999), "999");
+  EXPECT_EQ(CountText(1000), "1,000");
+  EXPECT_EQ(CountText(-999), "-999");
+  EXPECT_EQ(CountText(-123456), "-123,456");
+  EXPECT_EQ(CountText(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
+}
+
+TEST(NumberText, TenthsAreGroupedBeforeThePoint) {
+  EXPECT_EQ(TenthsText(0), "0.0");
+  EXPECT_EQ(TenthsText(999.94), "999.9");
+  EXPECT_EQ(TenthsText(999.96), "1,000.0");
+  EXPECT_EQ(TenthsText(-1234567.89), "-1,234,567.9");
+  EXPECT_EQ(TenthsText(std::numeric_limits<double>::infinity()), "?");
+}
+
+TEST(NumberText, BytesInTheLargestUnitNotAboveThem) {
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(1024), "1.0 KiB");
+  EXPECT_EQ(BytesText(1048575), "1.0 MiB");  // not 1024.0 KiB
+  EXPECT_EQ(BytesText(uint64_t{3} << 29), "1.5 GiB");
+}
+
+}  // namespace
+}  // namespace baton
