@@ -17,6 +17,11 @@ uint64_t Checksum64(std::span<const std::byte> bytes, uint64_t before) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), before);
 }
 
+Hash128 ContentHash(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {.low = hash.low64, .high = hash.high64};
+}
+
 Hasher::Hasher() : state_(std::make_unique<State>()) {
   XXH3_128bits_reset(&state_->xxh3);
 }

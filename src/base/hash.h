@@ -25,6 +25,9 @@ uint64_t Checksum64(std::span<const std::byte> bytes);
 // The same, started from another checksum, so that the order of parts counts.
 uint64_t Checksum64(std::span<const std::byte> bytes, uint64_t before);
 
+// XXH3, 128 bits, of `bytes`. Memory: allocates nothing.
+Hash128 ContentHash(std::span<const std::byte> bytes);
+
 // The hash of values one after the other. Move-only.
 class Hasher {
  public:

@@ -18,6 +18,7 @@ TEST(Hash, IsXxh3) {
   const Hash128 hash = Hasher().Add(Bytes("abc")).Finish();
   EXPECT_EQ(hash.high, 0x06b05ab6733a6185u);
   EXPECT_EQ(hash.low, 0x78af5f94892f3950u);
+  EXPECT_EQ(ContentHash(Bytes("abc")), hash);
 }
 
 TEST(Hash, PiecesAreAsTheWhole) {

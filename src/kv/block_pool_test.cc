@@ -20,6 +20,8 @@ class BlockPoolPeer {
   static void SetReferences(BlockPool& pool, BlockId block, int32_t count) {
     pool.At(block).num_references = count;
   }
+  static auto& At(BlockPool& pool, BlockId block) { return pool.At(block); }
+  static int32_t& NumCached(BlockPool& pool) { return pool.num_cached_; }
 };
 
 namespace {
@@ -107,46 +109,181 @@ TEST(BlockPool, GenerationGrowsAtEachFreeOnly) {
   EXPECT_EQ(pool.generation(block), 1u);
 }
 
-// Random use against a plain map of references.
+TEST(BlockPool, KeptBlocksWaitInTheOrderOfBecomingIdle) {
+  BlockPool pool = MakePool(4);
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 4; ++i) {
+    blocks.push_back(pool.Allocate().value());
+    if (i < 3) pool.Keep(blocks[i]);
+    std::memset(pool.Data(blocks[i]), 0x40 + i, pool.layout().block_bytes());
+  }
+  for (const int i : {2, 0, 1, 3}) pool.Release(blocks[i]);
+  EXPECT_EQ(pool.num_free(), 1);
+  EXPECT_EQ(pool.num_cached(), 3);
+  EXPECT_EQ(pool.num_owned(), 0);
+  EXPECT_EQ(pool.OldestCached(), blocks[2]);
+  EXPECT_EQ(pool.NextCached(blocks[2]), blocks[0]);
+  EXPECT_EQ(pool.NextCached(blocks[1]), std::nullopt);
+  EXPECT_LT(pool.IdleSince(blocks[2]), pool.IdleSince(blocks[0]));
+  EXPECT_EQ(static_cast<int>(*pool.Data(blocks[0])), 0x40) << "the bytes are kept";
+
+  pool.Share(blocks[2]);
+  EXPECT_EQ(pool.num_owned(), 1);
+  EXPECT_EQ(static_cast<int>(*pool.Data(blocks[2])), 0x42);
+  EXPECT_EQ(pool.generation(blocks[2]), 0u) << "it is still the same life";
+  EXPECT_EQ(pool.OldestCached(), blocks[0]);
+  pool.Release(blocks[2]);
+  EXPECT_EQ(pool.NextCached(blocks[1]), blocks[2]) << "in use a moment ago: the young end";
+
+  pool.Drop(blocks[0]);
+  EXPECT_EQ(pool.generation(blocks[0]), 1u);
+  EXPECT_EQ(pool.num_free(), 2);
+  EXPECT_TRUE(pool.CheckIntegrity().has_value());
+  EXPECT_TRUE(IsZero(pool, pool.Allocate().value()));
+}
+
+TEST(BlockPool, DroppedWhileOwnedItBecomesFreeAtTheEnd) {
+  BlockPool pool = MakePool(2);
+  const BlockId block = pool.Allocate().value();
+  pool.Keep(block);
+  pool.Drop(block);
+  EXPECT_FALSE(pool.is_kept(block));
+  EXPECT_EQ(pool.num_owned(), 1);
+  pool.Release(block);
+  EXPECT_EQ(pool.num_free(), 2);
+  EXPECT_TRUE(pool.CheckIntegrity().has_value());
+}
+
+TEST(BlockPool, IoInFlightKeepsABlockFromBeingChosen) {
+  BlockPool pool = MakePool(3);
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 3; ++i) {
+    blocks.push_back(pool.Allocate().value());
+    pool.Keep(blocks[i]);
+  }
+  for (const BlockId block : blocks) pool.Release(block);
+  pool.BeginIo(blocks[0]);
+  pool.BeginIo(blocks[0]);
+  pool.BeginIo(blocks[1]);
+  EXPECT_EQ(pool.OldestCached(), blocks[2]);
+  pool.EndIo(blocks[0]);
+  EXPECT_EQ(pool.OldestCached(), blocks[2]);
+  pool.EndIo(blocks[0]);
+  EXPECT_EQ(pool.OldestCached(), blocks[0]);
+  EXPECT_EQ(pool.NextCached(blocks[0]), blocks[2]);
+  pool.EndIo(blocks[1]);
+  EXPECT_TRUE(pool.CheckIntegrity().has_value());
+}
+
+// The books of a pool, kept in the plainest way.
+struct PoolModel {
+  struct Entry {
+    int references = 0;
+    int io = 0;
+    bool kept = false;
+  };
+  std::map<BlockId, Entry> entries;  // owned and cached
+  std::vector<BlockId> idle;         // cached, oldest first
+  std::map<BlockId, uint64_t> frees;
+
+  void Free(BlockId block) {
+    ++frees[block];
+    entries.erase(block);
+  }
+};
+
+// One random operation on both.
+void RandomOperation(BlockPool& pool, PoolModel& model, RandomStream& random) {
+  if (model.entries.empty() || random.NextBelow(3) == 0) {
+    const auto block = pool.Allocate();
+    ASSERT_EQ(block.has_value(), std::ssize(model.entries) < pool.num_blocks());
+    if (!block) return;
+    ASSERT_TRUE(model.entries.emplace(*block, PoolModel::Entry{.references = 1}).second);
+    ASSERT_TRUE(IsZero(pool, *block));
+    std::memset(pool.Data(*block), 0x5a, 64);
+    return;
+  }
+  auto chosen = model.entries.begin();
+  std::advance(chosen, random.NextBelow(model.entries.size()));
+  const BlockId block = chosen->first;
+  PoolModel::Entry& entry = chosen->second;
+  const bool cached = entry.references == 0;
+  switch (random.NextBelow(7)) {
+    case 0:
+      pool.Share(block);
+      if (cached) std::erase(model.idle, block);
+      ++entry.references;
+      break;
+    case 1:
+    case 2:
+      if (cached || (entry.references == 1 && !entry.kept && entry.io > 0)) return;
+      pool.Release(block);
+      if (--entry.references > 0) return;
+      if (entry.kept) return model.idle.push_back(block);
+      model.Free(block);
+      break;
+    case 3:
+      if (cached || entry.kept) return;
+      pool.Keep(block);
+      entry.kept = true;
+      break;
+    case 4:
+      if (!entry.kept || (cached && entry.io > 0)) return;
+      pool.Drop(block);
+      entry.kept = false;
+      if (!cached) return;
+      std::erase(model.idle, block);
+      model.Free(block);
+      break;
+    case 5:
+      pool.BeginIo(block);
+      ++entry.io;
+      break;
+    case 6:
+      if (entry.io == 0) return;
+      pool.EndIo(block);
+      --entry.io;
+      break;
+  }
+}
+
+void ExpectAgreement(const BlockPool& pool, PoolModel& model) {
+  const auto good = pool.CheckIntegrity();
+  ASSERT_TRUE(good.has_value()) << good.error().message;
+  ASSERT_EQ(pool.num_cached(), std::ssize(model.idle));
+  ASSERT_EQ(pool.num_owned() + pool.num_cached(), std::ssize(model.entries));
+  for (int32_t i = 0; i < pool.num_blocks(); ++i) {
+    const auto it = model.entries.find({i});
+    const PoolModel::Entry entry = it == model.entries.end() ? PoolModel::Entry{} : it->second;
+    ASSERT_EQ(pool.num_references({i}), entry.references);
+    ASSERT_EQ(pool.num_io_in_flight({i}), entry.io);
+    ASSERT_EQ(pool.is_kept({i}), entry.kept);
+    ASSERT_EQ(pool.generation({i}), model.frees[{i}]);
+  }
+  std::vector<BlockId> droppable;
+  for (const BlockId block : model.idle) {
+    if (model.entries[block].io == 0) droppable.push_back(block);
+  }
+  std::vector<BlockId> listed;
+  for (auto at = pool.OldestCached(); at; at = pool.NextCached(*at)) listed.push_back(*at);
+  ASSERT_EQ(listed, droppable);
+}
+
 TEST(BlockPool, AgreesWithAModel) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     RandomStream random({.seed = seed, .stream = 0});
     BlockPool pool = MakePool(12);
-    std::map<BlockId, int> model;
-    std::map<BlockId, uint64_t> frees;
-    for (int step = 0; step < 500; ++step) {
-      const uint64_t action = random.NextBelow(3);
-      auto chosen = model.begin();
-      if (!model.empty()) std::advance(chosen, random.NextBelow(model.size()));
-      if (action == 0) {
-        const auto block = pool.Allocate();
-        ASSERT_EQ(block.has_value(), model.size() < 12) << "seed " << seed << " step " << step;
-        if (block) {
-          ASSERT_TRUE(model.emplace(*block, 1).second);
-          ASSERT_TRUE(IsZero(pool, *block));
-          std::memset(pool.Data(*block), 0x5a, 64);
-        }
-      } else if (!model.empty() && action == 1) {
-        pool.Share(chosen->first);
-        ++chosen->second;
-      } else if (!model.empty()) {
-        pool.Release(chosen->first);
-        if (--chosen->second == 0) {
-          ++frees[chosen->first];
-          model.erase(chosen);
-        }
-      }
-      ASSERT_TRUE(pool.CheckIntegrity().has_value());
-      ASSERT_EQ(pool.num_owned(), static_cast<int32_t>(model.size()));
-      for (int32_t i = 0; i < 12; ++i) {
-        const auto it = model.find({i});
-        ASSERT_EQ(pool.num_references({i}), it == model.end() ? 0 : it->second);
-        ASSERT_EQ(pool.generation({i}), frees[{i}]);
-      }
+    PoolModel model;
+    for (int step = 0; step < 1000; ++step) {
+      ASSERT_NO_FATAL_FAILURE(RandomOperation(pool, model, random));
+      ASSERT_NO_FATAL_FAILURE(ExpectAgreement(pool, model)) << "seed " << seed << " step " << step;
     }
-    for (const auto& [block, references] : model) {
-      for (int i = 0; i < references; ++i) pool.Release(block);
+    for (const auto& [block, entry] : model.entries) {
+      for (int i = 0; i < entry.io; ++i) pool.EndIo(block);
+      for (int i = 0; i < entry.references; ++i) pool.Release(block);
     }
+    EXPECT_EQ(pool.num_free() + pool.num_cached(), 12) << "idle";
+    while (const auto block = pool.OldestCached()) pool.Drop(*block);
     EXPECT_EQ(pool.num_free(), 12);
     EXPECT_TRUE(pool.CheckIntegrity().has_value());
   }
@@ -164,14 +301,14 @@ TEST(BlockPool, IntegrityCheckNoticesSpoiledBooks) {
   EXPECT_THAT(message_after([](BlockPool& pool, BlockId block) {
                 BlockPoolPeer::FreeList(pool).push_back(block.index);
               }),
-              HasSubstr("1 references and is on the free list"));
+              HasSubstr("1 references, is on the free list and not cached"));
   EXPECT_THAT(message_after([](BlockPool& pool, BlockId) {
                 BlockPoolPeer::FreeList(pool).push_back(BlockPoolPeer::FreeList(pool)[0]);
               }),
               HasSubstr("twice"));
   EXPECT_THAT(
       message_after([](BlockPool& pool, BlockId) { BlockPoolPeer::FreeList(pool).pop_back(); }),
-      HasSubstr("0 references and is not on the free list"));
+      HasSubstr("0 references, is not on the free list and not cached"));
   EXPECT_THAT(
       message_after([](BlockPool& pool, BlockId) { BlockPoolPeer::FreeList(pool)[0] = 99; }),
       HasSubstr("block 99 of 4"));
@@ -179,6 +316,46 @@ TEST(BlockPool, IntegrityCheckNoticesSpoiledBooks) {
                 BlockPoolPeer::SetReferences(pool, block, -1);
               }),
               HasSubstr("-1 references"));
+}
+
+TEST(BlockPool, IntegrityCheckNoticesASpoiledListOfCachedBlocks) {
+  const auto message_after = [](auto spoil) {
+    BlockPool pool = MakePool(4);
+    std::vector<BlockId> blocks;
+    for (int i = 0; i < 3; ++i) {
+      blocks.push_back(pool.Allocate().value());
+      pool.Keep(blocks[i]);
+    }
+    for (const BlockId block : blocks) pool.Release(block);
+    EXPECT_TRUE(pool.CheckIntegrity().has_value());
+    spoil(pool, blocks);
+    const auto result = pool.CheckIntegrity();
+    return result ? std::string("all well") : result.error().message;
+  };
+  using Blocks = const std::vector<BlockId>&;
+  const auto at = BlockPoolPeer::At;
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[1]).cached = false; }),
+              HasSubstr("and not cached"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[1]).older = b[2].index; }),
+              HasSubstr("names 2 as older"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[2]).younger = b[0].index; }),
+              HasSubstr("names -1 as older"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[0]).younger = 77; }),
+              HasSubstr("block 77 of 4"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[0]).younger = -1; }),
+              HasSubstr("is last, 2 is noted"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[2]).idle_since = 2; }),
+              HasSubstr("idle since 2 of 3"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[2]).kept = false; }),
+              HasSubstr("cached and not kept"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks b) { at(p, b[2]).num_io_in_flight = -1; }),
+              HasSubstr("-1 I/O in flight"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks) { at(p, {3}).num_io_in_flight = 1; }),
+              HasSubstr("free block 3 has 1 I/O"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks) { at(p, {3}).kept = true; }),
+              HasSubstr("free and kept"));
+  EXPECT_THAT(message_after([&](BlockPool& p, Blocks) { ++BlockPoolPeer::NumCached(p); }),
+              HasSubstr("3 marked, 4 counted"));
 }
 
 TEST(BlockPoolDeathTest, MisuseAborts) {
@@ -191,6 +368,23 @@ TEST(BlockPoolDeathTest, MisuseAborts) {
   EXPECT_DEATH(pool.Release(block), "CHECK failed");
   EXPECT_DEATH(pool.Share(block), "CHECK failed");
   EXPECT_DEATH(pool.Data(block), "CHECK failed");
+  EXPECT_DEATH(pool.Keep(block), "CHECK failed");
+  EXPECT_DEATH(pool.Drop(block), "CHECK failed");
+  EXPECT_DEATH(pool.BeginIo(block), "CHECK failed");
+  EXPECT_DEATH(pool.EndIo(block), "CHECK failed");
+}
+
+TEST(BlockPoolDeathTest, ABlockWithIoInFlightNeverBecomesFree) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  BlockPool pool = MakePool(2);
+  const BlockId owned = pool.Allocate().value();
+  pool.BeginIo(owned);
+  EXPECT_DEATH(pool.Release(owned), "CHECK failed.*num_io_in_flight");
+  const BlockId cached = pool.Allocate().value();
+  pool.Keep(cached);
+  pool.BeginIo(cached);
+  pool.Release(cached);
+  EXPECT_DEATH(pool.Drop(cached), "CHECK failed.*num_io_in_flight");
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ Result<> BlockTable::Reserve(int64_t new_tokens) {
   const int64_t joining = std::max<int64_t>(NumBlocksFor(num_tokens_ + new_tokens) - held, 0);
   const int64_t last = num_tokens_ / kBlockTokens;
   const bool partly_filled = num_tokens_ % kBlockTokens != 0;
-  const bool copies = partly_filled && pool_->num_references(blocks_[last]) > 1;
+  const bool copies =
+      partly_filled && (pool_->num_references(blocks_[last]) > 1 || pool_->is_kept(blocks_[last]));
   const int64_t needed = joining + (copies ? 1 : 0);
   if (needed > pool_->num_free()) {
     return Fail(ErrorCode::kExhausted,
@@ -90,6 +91,25 @@ void BlockTable::Truncate(int64_t num_tokens) {
   }
   num_tokens_ = num_tokens;
   writable_end_ = num_tokens;
+}
+
+void BlockTable::Adopt(std::span<const BlockId> blocks, int64_t num_tokens) {
+  CHECK(blocks_.empty());
+  CHECK_GE(num_tokens, 0);
+  CHECK_LE(num_tokens, max_tokens_);
+  CHECK_EQ(NumBlocksFor(num_tokens), std::ssize(blocks));
+  for (const BlockId block : blocks) {
+    pool_->Share(block);
+    blocks_.push_back(block);
+  }
+  num_tokens_ = num_tokens;
+  writable_end_ = num_tokens;
+}
+
+void BlockTable::Replace(int64_t i, BlockId block) {
+  CHECK(i >= 0 && i < std::ssize(blocks_));
+  pool_->Share(block);
+  pool_->Release(std::exchange(blocks_[i], block));
 }
 
 BlockTable BlockTable::Fork() {

@@ -3,11 +3,13 @@
 // Life of a table:
 //  1. empty.
 //  2. Reserve makes room for tokens: whole blocks join at the end; a last block that is partly
-//     filled and shared is replaced by a copy, for it is about to be written.
+//     filled and that others can read, because they share it or find it by its name, is replaced by
+//     a copy, for it is about to be written. Or Adopt begins with blocks that are written already.
 //  3. the step writes K and V, then Append counts the tokens. Back to 2.
 //  4. Truncate forgets tokens from the end; Fork makes a second table that shares the first's
 //     blocks. Either way the next Reserve copies what must not be written.
-//  5. cleared or destroyed: its references are given back.
+//  5. cleared or destroyed: its references are given back, those of the last blocks first: so what
+//     stays cached of it is idle the longer the later its tokens (kv/prefix_index.h).
 #pragma once
 
 #include <cstdint>
@@ -48,6 +50,15 @@ class BlockTable {
   // Forgets the tokens from num_tokens on, and all blocks that hold no others, reserved ones too.
   // Requires: 0 <= num_tokens <= num_tokens().
   void Truncate(int64_t num_tokens);
+
+  // Begins with blocks that are written already, taking a reference to each. They may be cached.
+  // Requires: the table is empty; the blocks hold num_tokens tokens, the last one at least one of
+  // them; num_tokens <= max_tokens(). Memory: allocates nothing.
+  void Adopt(std::span<const BlockId> blocks, int64_t num_tokens);
+
+  // Holds another block of the same bytes in place i. Requires: blocks() has place i; the other
+  // block is owned or cached.
+  void Replace(int64_t i, BlockId block);
 
   // Gives all blocks back.
   void Clear() { Truncate(0); }

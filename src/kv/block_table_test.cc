@@ -123,6 +123,75 @@ TEST(BlockTable, TruncatedIntoASharedBlockCopiesIt) {
   EXPECT_EQ(pool.num_free(), 6);
 }
 
+TEST(BlockTable, ANamedBlockIsCopiedBeforeItIsWritten) {
+  BlockPool pool = MakePool(6);
+  BlockTable table(pool, 1000);
+  ASSERT_TRUE(table.Reserve(64).has_value());
+  for (int64_t i = 0; i < 64; ++i) WriteToken(pool, table, i, 500);
+  table.Append(64);
+  const BlockId named = table.blocks()[0];
+  pool.Keep(named);
+  table.Truncate(10);
+  ASSERT_TRUE(table.Reserve(1).has_value());
+  EXPECT_NE(table.blocks()[0], named);
+  EXPECT_EQ(ReadToken(pool, table, 9), 500);
+  WriteToken(pool, table, 10, 7);
+  EXPECT_TRUE(pool.is_cached(named));
+  EXPECT_EQ(RecordOf(pool, named)[pool.layout().record().KeyIndex(0, 10)], 500);
+}
+
+TEST(BlockTable, AdoptsBlocksInUseAndCachedOnes) {
+  BlockPool pool = MakePool(4);
+  BlockTable first(pool, 1000);
+  ASSERT_TRUE(first.Reserve(128).has_value());
+  for (int64_t i = 0; i < 128; ++i) WriteToken(pool, first, i, static_cast<uint16_t>(i + 1));
+  first.Append(128);
+  const std::vector<BlockId> blocks(first.blocks().begin(), first.blocks().end());
+  for (const BlockId block : blocks) pool.Keep(block);
+  first.Truncate(64);
+  ASSERT_TRUE(pool.is_cached(blocks[1]));
+
+  BlockTable second(pool, 1000);
+  second.Adopt(blocks, 127);
+  EXPECT_EQ(second.num_tokens(), 127);
+  EXPECT_EQ(pool.num_references(blocks[0]), 2);
+  EXPECT_EQ(pool.num_references(blocks[1]), 1);
+  ASSERT_TRUE(second.Reserve(1).has_value());
+  EXPECT_EQ(second.blocks()[0], blocks[0]);
+  EXPECT_NE(second.blocks()[1], blocks[1]) << "its 128th token is about to be written";
+  for (int64_t i = 0; i < 127; ++i) EXPECT_EQ(ReadToken(pool, second, i), i + 1);
+  first.Clear();
+  second.Clear();
+  EXPECT_EQ(pool.num_free() + pool.num_cached(), 4);
+}
+
+TEST(BlockTable, ReplacesABlockByItsTwin) {
+  BlockPool pool = MakePool(4);
+  BlockTable table(pool, 1000);
+  BlockTable other(pool, 1000);
+  ASSERT_TRUE(table.Reserve(64).has_value() && other.Reserve(64).has_value());
+  table.Append(64);
+  other.Append(64);
+  table.Replace(0, other.blocks()[0]);
+  EXPECT_EQ(table.blocks()[0], other.blocks()[0]);
+  EXPECT_EQ(pool.num_owned(), 1);
+  const BlockTable* all[] = {&table, &other};
+  EXPECT_TRUE(CheckReferences(pool, all).has_value());
+}
+
+TEST(BlockTable, GivesItsLastBlocksBackFirst) {
+  BlockPool pool = MakePool(4);
+  BlockTable table(pool, 1000);
+  ASSERT_TRUE(table.Reserve(256).has_value());
+  table.Append(256);
+  const std::vector<BlockId> blocks(table.blocks().begin(), table.blocks().end());
+  for (const BlockId block : blocks) pool.Keep(block);
+  table.Clear();
+  std::vector<BlockId> by_age;
+  for (auto at = pool.OldestCached(); at; at = pool.NextCached(*at)) by_age.push_back(*at);
+  EXPECT_EQ(by_age, std::vector(blocks.rbegin(), blocks.rend()));
+}
+
 TEST(BlockTable, MovesWithItsReferences) {
   BlockPool pool = MakePool(4);
   BlockTable table(pool, 1000);
@@ -159,6 +228,8 @@ TEST(BlockTableDeathTest, AppendNeedsReserve) {
   EXPECT_DEATH(table.Append(1), "CHECK failed");
   EXPECT_DEATH(fork.Append(1), "CHECK failed");
   EXPECT_DEATH(table.Truncate(11), "CHECK failed");
+  EXPECT_DEATH(table.Adopt(fork.blocks(), 10), "CHECK failed");
+  EXPECT_DEATH(table.Replace(1, fork.blocks()[0]), "CHECK failed");
 }
 
 // Tables and, beside them, what their tokens should hold.
