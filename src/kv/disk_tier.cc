@@ -72,11 +72,10 @@ std::optional<struct stat> FileStatus(int folder, const char* name) {
   return status;
 }
 
-// Renames, but over nothing else than a regular file.
-bool RenameOver(int folder, const char* from, const char* to) {
+// Renames, but over nothing that is there.
+bool RenameToNew(int folder, const char* from, const char* to) {
   struct stat status {};
-  const bool exists = ::fstatat(folder, to, &status, AT_SYMLINK_NOFOLLOW) == 0;
-  if (exists && !S_ISREG(status.st_mode)) {
+  if (::fstatat(folder, to, &status, AT_SYMLINK_NOFOLLOW) == 0) {
     errno = EEXIST;
     return false;
   }
@@ -242,26 +241,52 @@ Result<bool> DiskTier::Put(const DiskBlockId& id, std::span<const std::byte> byt
   Result<Descriptor> file = Descriptor();
   {
     const auto lock = ledger_.TakeLock(kLockPatienceMs);
-    if (!lock) {
-      return Fail(ErrorCode::kUnavailable,
-                  fmt::format("disk cache {}: another process holds its ledger", config_.folder));
-    }
+    if (!lock) return LedgerHeld();
     if (Result<> room = MakeRoom(*lock, file_bytes); !room) return Forward(room);
     file = Create(file_bytes, temporary);
+    if (!file) {
+      GiveBack(*lock, file_bytes);
+      return Forward(file);
+    }
   }
-  // From here on the ledger counts the file; if it comes to nothing, until the next survey.
-  if (!file) return Forward(file);
-  const Result<> written =
+  Result<> written =
       WriteDiskBlock({.descriptor = file->get(), .kind = config_.kind, .id = id, .bytes = bytes});
-  if (!written || ::futimens(file->get(), times) != 0 ||
-      !RenameOver(folder_.get(), temporary.c_str(), name.data())) {
-    const auto failure = SystemError(ErrorCode::kInternal, config_.folder, "cannot be written");
-    ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    if (!written) return Forward(written);
-    return failure;
+  if (written && ::futimens(file->get(), times) != 0) {
+    written = SystemError(ErrorCode::kInternal, config_.folder, "cannot be written");
   }
-  ++counters_.written;
-  return true;
+  return Finish(
+      {.written = written, .temporary = temporary, .name = name.data(), .bytes = file_bytes});
+}
+
+// Ends a Put: gives a file that was written its name, or takes back what was begun. Under the lock,
+// for a survey that a file is renamed under may miss both of its names.
+Result<bool> DiskTier::Finish(const FinishArgs& args) {
+  const auto lock = ledger_.TakeLock(kLockPatienceMs);
+  Result<> named = args.written;
+  const bool new_name = !FileStatus(folder_.get(), args.name).has_value();
+  if (named && !lock) named = LedgerHeld();
+  if (named && new_name && !RenameToNew(folder_.get(), args.temporary.c_str(), args.name)) {
+    named = SystemError(ErrorCode::kInternal, config_.folder, "cannot be written");
+  }
+  if (named && new_name) {
+    ++counters_.written;
+    return true;
+  }
+  // Without the lock the ledger counts it until the next survey.
+  const bool removed = ::unlinkat(folder_.get(), args.temporary.c_str(), 0) == 0;
+  if (removed && lock) GiveBack(*lock, args.bytes);
+  if (!named) return Forward(named);
+  return false;
+}
+
+void DiskTier::GiveBack(const DiskLedger::Lock& lock, uint64_t bytes) {
+  const auto noted = lock.Read();
+  if (noted && *noted >= bytes) static_cast<void>(lock.Write(*noted - bytes));
+}
+
+tl::unexpected<Error> DiskTier::LedgerHeld() const {
+  return Fail(ErrorCode::kUnavailable,
+              fmt::format("disk cache {}: another process holds its ledger", config_.folder));
 }
 
 bool DiskTier::Get(const DiskBlockId& id, std::span<std::byte> bytes) {

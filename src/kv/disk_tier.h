@@ -4,7 +4,8 @@
 // Life of a file:
 //  1. written under a temporary name, which its writer holds a lock on. Its whole size is counted
 //     before it is there.
-//  2. renamed: now it has its name, whole. It is not waited for the disk: what a power cut leaves
+//  2. renamed, under the ledger's lock: now it has its name, whole. It is not waited for the disk:
+//  what a power cut leaves
 //     half written, the checksums find.
 //  3. used: every use puts down its time in the file.
 //  4. gone: dropped to keep the limit, the longest unused first; or found damaged.
@@ -86,6 +87,15 @@ class DiskTier {
   Result<> MakeRoom(const DiskLedger::Lock& lock, uint64_t bytes);
   Result<Found> Survey();
   Result<Descriptor> Create(uint64_t bytes, std::string& name);
+  struct FinishArgs {
+    const Result<>& written;
+    const std::string& temporary;
+    const char* name;
+    uint64_t bytes;
+  };
+  Result<bool> Finish(const FinishArgs& args);
+  void GiveBack(const DiskLedger::Lock& lock, uint64_t bytes);
+  tl::unexpected<Error> LedgerHeld() const;
   int64_t UseTimeNs(const DiskBlockId& id) const;
 
   DiskTierConfig config_;

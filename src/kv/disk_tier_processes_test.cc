@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,8 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -94,24 +93,25 @@ class DiskTierProcessesTest : public testing::Test {
       return entry.path().extension() == ".baton-new";
     });
   }
-  // Bytes of all files but the ledger, taken while no process adds any; one that gets its name
-  // meanwhile counts once. Nothing if the folder is not there yet.
-  std::optional<uint64_t> Bytes() const {
+  // Bytes of all files but the ledger.
+  uint64_t Bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      struct stat status {};
+      if (entry.path().filename() == DiskLedger::kFileName) continue;
+      if (::stat(entry.path().c_str(), &status) != 0) continue;
+      bytes += static_cast<uint64_t>(status.st_size);
+    }
+    return bytes;
+  }
+  // The same while processes run, taken while none adds or renames a file.
+  uint64_t BytesUnderLock() const {
     const Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!folder.is_open()) return std::nullopt;
+    if (!folder.is_open()) return 0;  // not there yet
     const auto ledger = DiskLedger::Open(folder.get());
     const auto lock = ledger->TakeLock(10000);
     EXPECT_TRUE(lock.has_value());
-    std::map<ino_t, uint64_t> sizes;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      struct stat status {};
-      if (::stat(entry.path().c_str(), &status) != 0) continue;
-      if (entry.path().filename() == DiskLedger::kFileName) continue;
-      sizes[status.st_ino] = static_cast<uint64_t>(status.st_size);
-    }
-    uint64_t bytes = 0;
-    for (const auto& [inode, size] : sizes) bytes += size;
-    return bytes;
+    return Bytes();
   }
 
   fs::path folder_;
@@ -171,6 +171,28 @@ TEST_F(DiskTierProcessesTest, WhatAStoppedProcessIsWritingIsLeftToIt) {
   EXPECT_EQ(in_the_middle, 5);
 }
 
+TEST_F(DiskTierProcessesTest, AWriteThatTheSystemRefusesLeavesNothing) {
+  const auto work = [&] {
+    DiskTier tier = OpenTier(10 * kFileBytes);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small = {.rlim_cur = kFileBytes / 2, .rlim_max = RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_FSIZE, &small) != 0) return 1;
+    for (int i = 0; i < 30; ++i) {
+      const auto put = tier.Put(blocks_[0].id(), blocks_[0].bytes);
+      if (put || put.error().code != ErrorCode::kInternal) return 2;
+      if (NumTemporaries() != 0 || Bytes() != 0) return 3;
+    }
+    const rlimit none = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_FSIZE, &none) != 0) return 4;
+    for (size_t i = 0; i < 10; ++i) {
+      if (!tier.Put(blocks_[i].id(), blocks_[i].bytes)) return 5;
+    }
+    return tier.counters().evicted == 0 ? 0 : 6;  // what failed is not counted
+  };
+  const int status = WaitFor(Start(work));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST_F(DiskTierProcessesTest, ThreeProcessesShareAFolderAndItsLimit) {
   const uint64_t limit = 8 * kFileBytes;
   const auto work = [&](uint64_t seed) {
@@ -197,7 +219,7 @@ TEST_F(DiskTierProcessesTest, ThreeProcessesShareAFolderAndItsLimit) {
   }
   uint64_t most = 0;
   while (!running.empty()) {
-    most = std::max(most, Bytes().value_or(0));
+    most = std::max(most, BytesUnderLock());
     std::this_thread::sleep_for(microseconds(500));
     int status = 0;
     if (::waitpid(running.back(), &status, WNOHANG) == 0) continue;
