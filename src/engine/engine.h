@@ -55,6 +55,9 @@ struct EngineStatus {
   uint64_t prefix_queries = 0;
   uint64_t prefix_hit_tokens = 0;
   uint64_t preemptions = 0;
+  int64_t disk_blocks_read = 0;
+  int64_t disk_blocks_written = 0;
+  int64_t disk_blocks_skipped = 0;  // not stored: too many waited, or the disk refused
   uint64_t finished_requests = 0;
   double forward_seconds = 0;   // of all steps
   double sampling_seconds = 0;  // of all steps

@@ -41,6 +41,10 @@ ScheduleLimits ScheduleLimitsOf(const EngineConfig& config, int64_t context_toke
 
 Result<> Validate(const EngineConfig& config, int64_t context_tokens) {
   if (Result<> valid = Validate(ScheduleLimitsOf(config, context_tokens)); !valid) return valid;
+  if (!config.kv_disk_folder.empty() && !config.prefix_cache) {
+    return Fail(ErrorCode::kInvalid,
+                "a cache on disk (kv_disk_folder) needs the prefix cache (prefix_cache = true)");
+  }
   if (config.kv_tokens >= context_tokens) return {};
   return Fail(ErrorCode::kInvalid,
               fmt::format("a KV cache of {} tokens cannot hold one sequence of the context of {}; "
@@ -53,11 +57,11 @@ std::string ToText(const EngineConfig& config) {
       "max_running = {}\nmax_queue_requests = {}\nmax_queue_tokens = {}\nkv_tokens = {}\n"
       "max_step_tokens = {}\nmax_gap_steps = {}\nmax_prefill_wait_steps = {}\n"
       "long_prompt_tokens = {}\nmax_long_prefills = {}\nmax_passes = {}\n"
-      "min_progress_tokens = {}\nprefix_cache = {}\n",
+      "min_progress_tokens = {}\nprefix_cache = {}\nkv_disk_folder = {}\nkv_disk_bytes = {}\n",
       config.max_running, config.max_queue_requests, config.max_queue_tokens, config.kv_tokens,
       config.max_step_tokens, config.max_gap_steps, config.max_prefill_wait_steps,
       config.long_prompt_tokens, config.max_long_prefills, config.max_passes,
-      config.min_progress_tokens, config.prefix_cache);
+      config.min_progress_tokens, config.prefix_cache, config.kv_disk_folder, config.kv_disk_bytes);
 }
 
 }  // namespace baton

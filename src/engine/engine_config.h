@@ -38,6 +38,10 @@ struct EngineConfig {
   int64_t min_progress_tokens = 64;
   // Whether finished blocks are kept and found again by content.
   bool prefix_cache = true;
+  // A folder that keeps blocks beyond the memory and the run, with at most so many bytes; empty for
+  // none. Needs the prefix cache.
+  std::string kv_disk_folder;
+  uint64_t kv_disk_bytes = 0;
 
   friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };

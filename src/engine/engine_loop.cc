@@ -60,6 +60,15 @@ Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
   if (!forward) return Forward(forward);
   loop->forward_ = std::make_unique<StepForward>(*std::move(forward));
   loop->forward_->SetRecorder(model.options.recorder);
+  if (config.kv_disk_folder.empty()) return loop;
+  Result<std::unique_ptr<DiskCache>> disk =
+      DiskCache::Make({.folder = config.kv_disk_folder,
+                       .limit_bytes = config.kv_disk_bytes,
+                       .kind = {.key = model.kv_key, .layout = *layout},
+                       .now_ns = WallClockNs},
+                      [inbox = &loop->inbox_] { inbox->Wake(); });
+  if (!disk) return Forward(disk);
+  loop->disk_ = *std::move(disk);
   return loop;
 }
 
@@ -117,6 +126,7 @@ void Engine::Loop::Receive() {
   inbox_.Take(mail_);
   for (std::unique_ptr<LiveRequest>& request : mail_.requests) Admit(std::move(request));
   for (const uint64_t id : mail_.cancelled) End(id, StopReason::kCancelled);
+  ReceiveFromDisk();
   // The ids lie in the scheduler's memory, which End changes.
   const std::span<const uint64_t> expired = scheduler_.Expired(Seconds(clock_.NowNs()));
   for (const uint64_t id : std::vector<uint64_t>(expired.begin(), expired.end())) {
@@ -128,6 +138,12 @@ void Engine::Loop::Admit(std::unique_ptr<LiveRequest> request) {
   const uint64_t id = request->id();
   LiveRequest& live = *live_.emplace(id, std::move(request)).first->second;
   if (const std::optional<StopReason> stop = live.StopBeforeNext()) return End(id, *stop);
+  live.SetAwaitsDisk(AwaitDisk(live));
+  if (!live.awaits_disk()) Queue(live);
+}
+
+void Engine::Loop::Queue(LiveRequest& live) {
+  const uint64_t id = live.id();
   const GenerationRequest& wanted = live.request();
   const double now = Seconds(live.submitted_ns());
   Result<> queued = scheduler_.Submit({.id = id,
@@ -222,7 +238,7 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   const StepPlan& plan = scheduler_.Plan();
   if (plan.sequences.empty()) {
     NoteStatus();
-    if (scheduler_.is_idle()) return false;
+    if (scheduler_.is_idle()) return !live_.empty();
     return Fail(ErrorCode::kInternal, "requests are left, and none of them can be computed");
   }
   step_chunks_.clear();
@@ -236,6 +252,7 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   const double run_seconds = Seconds(clock_.NowNs() - run_begin);
   if (run) {
     scheduler_.Commit(run_seconds);
+    StoreOnDisk();
     Emit();
   } else {
     scheduler_.Abandon();
@@ -286,6 +303,8 @@ Result<> Engine::Loop::Run() {
     }
     if (*left) {
       checked = false;
+      // Whoever is left waits for the disk.
+      if (scheduler_.is_idle()) inbox_.Wait(kIdleMs);
       continue;
     }
     if (inbox_.is_stopping()) break;
@@ -312,9 +331,16 @@ Result<> Engine::Loop::CheckIdle() const {
 }
 
 void Engine::Loop::NoteStatus() {
-  inbox_.NoteWaiting(scheduler_.num_waiting(), scheduler_.waiting_tokens());
+  // Those that wait for the disk are neither running nor in the scheduler's queue.
+  const int64_t await_disk =
+      std::ssize(live_) - std::ssize(scheduler_.running()) - scheduler_.num_waiting();
+  inbox_.NoteWaiting(scheduler_.num_waiting() + await_disk, scheduler_.waiting_tokens());
   const ScheduleCounts& counts = scheduler_.counts();
+  const DiskCacheCounters disk = disk_ == nullptr ? DiskCacheCounters() : disk_->counters();
   const std::lock_guard lock(status_mutex_);
+  status_.disk_blocks_read = disk.tier.hits;
+  status_.disk_blocks_written = disk.tier.written;
+  status_.disk_blocks_skipped = disk.skipped;
   status_.running.clear();
   for (const auto& sequence : scheduler_.running()) {
     const Request& ledger = sequence->ledger;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/disk_cache.h"
 #include "engine/engine.h"
 #include "engine/inbox.h"
 #include "engine/live_request.h"
@@ -59,6 +60,11 @@ class Engine::Loop : private StepProgress {
   Result<> CheckIds(const std::vector<TokenId>& tokens) const;
   void Receive();
   void Admit(std::unique_ptr<LiveRequest> request);
+  void Queue(LiveRequest& live);
+  bool AwaitDisk(const LiveRequest& live);
+  void ReceiveFromDisk();
+  bool TakeIn(const LiveRequest& live, const DiskCache::Loaded& slice);
+  void StoreOnDisk();
   void End(uint64_t id, StopReason reason);
   void EndWith(uint64_t id, const Error& error);
   void BeginStep();
@@ -86,6 +92,7 @@ class Engine::Loop : private StepProgress {
 
   std::unordered_map<uint64_t, std::unique_ptr<LiveRequest>> live_;
   Inbox::Mail mail_;
+  std::vector<DiskCache::Loaded> loaded_;
   std::vector<Choice> choices_;       // of the step at work, in the plan's order
   std::vector<uint64_t> step_ids_;    // likewise
   std::vector<int64_t> step_chunks_;  // likewise: prompt tokens, 0 for a decode row
@@ -95,6 +102,7 @@ class Engine::Loop : private StepProgress {
 
   mutable std::mutex status_mutex_;
   EngineStatus status_;
+  std::unique_ptr<DiskCache> disk_;  // null for none; its thread wakes the inbox
 };
 
 }  // namespace baton

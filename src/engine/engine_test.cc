@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/rng.h"
 #include "engine/test_tiny_file.h"
 
@@ -46,6 +50,26 @@ class Listener : public RequestObserver {
   std::function<void()> on_token;
   int num_done = 0;
   std::optional<Result<GenerationResult>> done;
+};
+
+// An empty folder that lives as long as the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = testing::TempDir() + "engine_XXXXXX";
+    CHECK(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 // Ids and log-probabilities, to be compared by bits.
@@ -110,6 +134,10 @@ class EngineTest : public testing::Test {
       const Result<bool> left = engine_->Step(cancel);
       ASSERT_TRUE(left.has_value()) << left.error().message;
       if (!*left) return;
+      // Requests may wait for the disk.
+      if (engine_->Status().running.empty()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
     }
     FAIL() << "the engine does not come to an end";
   }
@@ -244,6 +272,53 @@ TEST_F(EngineTest, ANewTurnComputesOnlyWhatIsNew) {
   ExpectIdle();
 }
 
+// What one engine computed, the next one finds on disk: another run, another chunk, more threads.
+TEST_F(EngineTest, ACacheOnDiskOutlivesTheEngine) {
+  const ScratchFolder folder;
+  const GenerationRequest first = Request(Prompt(300, 1), 80);
+  std::vector<TokenId> longer = Prompt(300, 1);
+  for (int i = 0; i < 90; ++i) longer.push_back(static_cast<TokenId>(kTinyFirstWord + i % 7));
+  Open(1, 64);
+  EngineConfig config = Config();
+  config.kv_disk_folder = folder.path();
+  config.kv_disk_bytes = 100 << 20;
+  Start(config);
+  const auto cold = Submit(first);
+  Drain();
+  EXPECT_EQ((*cold->done)->figures.cached_tokens, 0);
+  // 379 tokens were computed: five whole blocks.
+  engine_.reset();
+  Open(2, 100);
+  Start(config);
+  const auto warm = Submit(Request(longer, 8));
+  Drain();
+  EXPECT_EQ((*warm->done)->figures.cached_tokens, 256);
+  EXPECT_EQ(engine_->Status().disk_blocks_read, 4);
+  EXPECT_EQ(Choices(warm->tokens), Alone(Request(longer, 8)));
+  // With no room but for what runs: it is read all the same, or computed, and is right.
+  config.kv_tokens = kContext;
+  Start(config);
+  std::vector<std::shared_ptr<Listener>> listeners;
+  for (int64_t i = 0; i < 6; ++i) listeners.push_back(Submit(Request(longer, 8 + i)));
+  Drain();
+  for (int64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(Choices(listeners[static_cast<size_t>(i)]->tokens), Alone(Request(longer, 8 + i)));
+  }
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, ADiskThatCannotBeUsedIsToldAtOnce) {
+  Open(1, 64);
+  EngineConfig config = Config();
+  config.kv_disk_folder = "/proc/nowhere";
+  config.kv_disk_bytes = 100 << 20;
+  const Result<std::unique_ptr<Engine>> none = Engine::Make(*model_, config);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_THAT(none.error().message, HasSubstr("/proc/nowhere"));
+  config.prefix_cache = false;
+  EXPECT_EQ(Engine::Make(*model_, config).error().code, ErrorCode::kInvalid);
+}
+
 // P-06: two requests that together exceed the pool. The younger one gives way, and goes on later
 // from where it was.
 TEST_F(EngineTest, WhoGivesWayLosesNothing) {
@@ -355,11 +430,13 @@ TEST_F(EngineTest, DeadlinesEndWhoWaitsAndWhoRuns) {
   ExpectIdle();
 }
 
-// 200 mixes: lengths, shared prefixes, arrivals, cancels, pool, chunk, threads.
+// 200 mixes: lengths, shared prefixes, arrivals, cancels, pool, disk, chunk, threads.
 TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
   std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<TokenId, double>>> expected;
+  const ScratchFolder folder;
   uint64_t preemptions = 0;
   uint64_t hits = 0;
+  int64_t disk_hits = 0;
   for (uint64_t mix = 0; mix < 200; ++mix) {
     SCOPED_TRACE(testing::Message() << "mix " << mix);
     RandomStream random({.seed = mix, .stream = 1});
@@ -371,6 +448,10 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
     config.prefix_cache = random.NextBelow(4) != 0;
     config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(64));
     config.long_prompt_tokens = 100;
+    if (config.prefix_cache && random.NextBelow(2) == 0) {
+      config.kv_disk_folder = folder.path();
+      config.kv_disk_bytes = 1 << 20;
+    }
     Start(config);
     struct Entry {
       std::pair<int64_t, int64_t> kind;  // prompt length, content
@@ -411,10 +492,12 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
     ExpectIdle();
     preemptions += engine_->Status().preemptions;
     hits += engine_->Status().prefix_hit_tokens;
+    disk_hits += engine_->Status().disk_blocks_read;
   }
   // The mixes are what they are meant to be.
   EXPECT_GT(preemptions, 50u);
   EXPECT_GT(hits, 1000u);
+  EXPECT_GT(disk_hits, 100);
 }
 
 // The loop in a thread of its own, while others submit and cancel.

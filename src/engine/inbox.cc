@@ -62,11 +62,18 @@ void Inbox::NoteWaiting(int64_t requests, int64_t tokens) {
   waiting_tokens_ = tokens;
 }
 
+void Inbox::Wake() {
+  const std::lock_guard lock(mutex_);
+  woken_ = true;
+  arrived_.notify_one();
+}
+
 void Inbox::Wait(int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
   arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
-    return stopping_ || !mail_.requests.empty() || !mail_.cancelled.empty();
+    return stopping_ || woken_ || !mail_.requests.empty() || !mail_.cancelled.empty();
   });
+  woken_ = false;
 }
 
 void Inbox::BeginStep(const std::vector<uint64_t>& ids) {

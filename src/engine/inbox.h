@@ -37,7 +37,9 @@ class Inbox {
   void Take(Mail& mail);
   // Notes what waits behind the inbox.
   void NoteWaiting(int64_t requests, int64_t tokens);
-  // Waits until there is mail, a stop, or so many milliseconds have passed.
+  // Ends a Wait, now or the next one.
+  void Wake();
+  // Waits until there is mail, a stop, a Wake, or so many milliseconds have passed.
   void Wait(int64_t timeout_ms);
 
   bool is_stopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -53,6 +55,7 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable arrived_;
   Mail mail_;
+  bool woken_ = false;
   int64_t mail_tokens_ = 0;
   int64_t waiting_requests_ = 0;
   int64_t waiting_tokens_ = 0;

@@ -41,6 +41,10 @@ class LiveRequest {
   int64_t num_generated() const { return std::ssize(result_.tokens); }
   int64_t submitted_ns() const { return parts_.submitted_ns; }
 
+  // Whether it waits for the disk before it goes to the scheduler.
+  bool awaits_disk() const { return awaits_disk_; }
+  void SetAwaitsDisk(bool awaits_disk) { awaits_disk_ = awaits_disk; }
+
   // Notes that the first step with the request begins, with so many tokens found in the cache.
   void NoteStart(int64_t now_ns, int64_t cached_tokens);
   bool has_started() const { return started_ns_ != 0; }
@@ -70,6 +74,7 @@ class LiveRequest {
   int64_t num_prompt_;
   int64_t max_known_;
   GenerationResult result_;
+  bool awaits_disk_ = false;
   int64_t started_ns_ = 0;
   int64_t first_token_ns_ = 0;
   int64_t last_token_ns_ = 0;

@@ -25,6 +25,7 @@ Scheduler::Scheduler(const Parts& parts)
   prefilling_.reserve(most);
   chunks_.reserve(most);
   victims_.reserve(most);
+  published_.reserve(most);
   for (int32_t slot = limits_.max_running - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
 
@@ -121,6 +122,7 @@ std::span<const uint64_t> Scheduler::Expired(double now) {
 
 void Scheduler::Commit(double seconds) {
   if (plan_.sequences.empty()) return;
+  published_.clear();
   Learn(features_, seconds);
   ++counts_.steps;
   for (const auto& sequence : running_) ++sequence->waited;
@@ -139,11 +141,17 @@ void Scheduler::Commit(double seconds) {
     const int64_t complete = sequence.ledger.computed / kBlockTokens;
     if (!limits_.prefix_cache || complete == sequence.published_blocks) continue;
     const auto accepted = static_cast<size_t>(complete * kBlockTokens);
+    const int64_t first_block = sequence.published_blocks;
     sequence.published_blocks =
         index_.Publish({.tokens = std::span(sequence.ledger.known).first(accepted),
                         .table = sequence.table,
                         .salt = sequence.spec.salt,
                         .first_block = sequence.published_blocks});
+    if (sequence.published_blocks > first_block) {
+      published_.push_back({.sequence = &sequence,
+                            .first_block = first_block,
+                            .end_block = sequence.published_blocks});
+    }
   }
   planned_.clear();
 }

@@ -89,6 +89,14 @@ class Scheduler {
   // its max_known.
   void Push(uint64_t id, TokenId token);
 
+  // Blocks that the last Commit gave names, sequence by sequence. Valid until a sequence ends.
+  struct Published {
+    const Sequence* sequence;
+    int64_t first_block;
+    int64_t end_block;
+  };
+  std::span<const Published> published() const { return published_; }
+
   // A sequence by its id; null if there is none. Valid until it ends.
   const Sequence* Find(uint64_t id) const;
 
@@ -105,6 +113,9 @@ class Scheduler {
   // Lets go of kept sessions and cached blocks until so many blocks are free, promises left aside.
   // Returns whether they are.
   bool MakeFree(int64_t num_blocks);
+
+  // Blocks that are free or cached, and promised to nobody.
+  int64_t UnpromisedBlocks() const { return AvailableBlocks() - OutstandingBlocks(); }
 
   // Compares pool, index, tables and promises. Errors: internal.
   Result<> CheckIntegrity() const;
@@ -168,6 +179,7 @@ class Scheduler {
   std::vector<Sequence*> prefilling_;
   std::vector<int64_t> chunks_;
   std::vector<PreemptionCandidate> victims_;
+  std::vector<Published> published_;
   std::vector<uint64_t> expired_;
   ScheduleCounts counts_;
 };

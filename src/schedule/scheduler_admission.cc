@@ -105,7 +105,7 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
       hit.blocks, [&](BlockId block) { return pool_->num_references(block) > 0; });
   const int64_t kept = hit.is_session ? NumBlocksFor(hit.tokens) : 0;
   const int64_t needed = promised - owned - kept;
-  while (needed > AvailableBlocks() - OutstandingBlocks()) {
+  while (needed > UnpromisedBlocks()) {
     // Whoever waits is worth more than what is kept for later.
     const uint64_t own = hit.is_session ? sequence.spec.session : 0;
     if (!sessions_.DropOldestBut(own)) return Admission::kNoRoom;

@@ -44,7 +44,7 @@ void Scheduler::RenewTheOldestsPromise() {
   const int64_t held = std::ssize(oldest.table.blocks());
   const int64_t wanted = std::min(held + 1, NumBlocksFor(oldest.spec.max_known));
   if (wanted <= oldest.promised_blocks) return;
-  while (AvailableBlocks() - OutstandingBlocks() < 1) {
+  while (UnpromisedBlocks() < 1) {
     if (!sessions_.DropOldestBut(0) && !PreemptOne()) return;
   }
   oldest.promised_blocks = wanted;
@@ -69,7 +69,7 @@ bool Scheduler::HasRoomForOne(const Sequence& sequence) {
 // preempted for it, which may be itself. Returns whether it can take the next token.
 bool Scheduler::MakeRoomForOne(Sequence& sequence) {
   if (HasRoomForOne(sequence)) return true;
-  while (AvailableBlocks() - OutstandingBlocks() < 1) {
+  while (UnpromisedBlocks() < 1) {
     if (sessions_.DropOldestBut(0)) continue;
     if (!PreemptOne() || sequence.slot < 0) return false;
   }
