@@ -44,22 +44,24 @@ std::string ServeAsText(const ServeReport& report) {
   text += fmt::format("good         first token within {}, no gap above {}\n\n",
                       Ms(report.ttft_limit_seconds), Ms(report.gap_limit_seconds));
   TextTable table({"load", ">requests", ">ttft p50", ">p99", ">gap p50", ">p99", ">longest",
-                   ">tokens/s", ">prompt/s", ">good", ">running"});
+                   ">tokens/s", ">prompt/s", ">good"});
   for (const ServeRow& row : report.rows) {
     table.AddRow({LoadWord(row), std::to_string(row.num_requests), Ms(row.ttft.p50),
                   Ms(row.ttft.p99), Ms(row.gaps.p50), Ms(row.gaps.p99), Ms(row.gaps.max),
                   fmt::format("{:.0f}", row.output_rate), fmt::format("{:.0f}", row.prompt_rate),
-                  Percent(row.good_share), fmt::format("{:.1f}", row.mean_running)});
+                  Percent(row.good_share)});
   }
   text += table.ToText();
-  TextTable more({"load", ">seconds", ">cached", ">preempted", ">sampling", ">engine"});
+  TextTable more(
+      {"load", ">seconds", ">in a step", ">cached", ">preempted", ">sampling", ">engine"});
   for (const ServeRow& row : report.rows) {
-    more.AddRow({LoadWord(row), fmt::format("{:.2f}", row.seconds), Percent(row.cached_share),
+    more.AddRow({LoadWord(row), fmt::format("{:.2f}", row.seconds),
+                 fmt::format("{:.1f}", row.mean_running), Percent(row.cached_share),
                  std::to_string(row.preemptions), Percent(row.sampling_share),
                  Percent(row.other_share)});
   }
   text += "\n" + more.ToText();
-  text += "\nsampling, engine: their share of the steps' time; the rest is the forward pass.\n";
+  text += "\nin a step: requests, on average; sampling, engine: their share of the steps' time.\n";
   if (report.long_rows.empty()) return text;
   TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
                    ">longest gap", ">ratio"});

@@ -200,8 +200,9 @@ TEST(Relations, ACancelledStepLeavesWhatWasBefore) {
     std::atomic<bool> cancel = layer == 0;
     CancelAt progress(cancel, layer);
     bool has_logits = false;
-    const Result<> run = rig.forward().Run(plan, [&](std::span<const RowLogits>) { has_logits = true; },
-                                           {.cancel = cancel, .progress = &progress});
+    const Result<> run =
+        rig.forward().Run(plan, [&](std::span<const RowLogits>) { has_logits = true; },
+                          {.cancel = cancel, .progress = &progress});
     ASSERT_FALSE(run.has_value());
     EXPECT_EQ(run.error().code, ErrorCode::kCancelled);
     EXPECT_FALSE(has_logits);
@@ -236,8 +237,8 @@ TEST(Relations, AStepCancelledByAnotherThreadLeavesWhatWasBefore) {
       while (layers_done.load() < layer) std::this_thread::yield();
       cancel.store(true);
     });
-    const Result<> run =
-        rig.forward().Run(plan, [](std::span<const RowLogits>) {}, {.cancel = cancel, .progress = &progress});
+    const Result<> run = rig.forward().Run(plan, [](std::span<const RowLogits>) {},
+                                           {.cancel = cancel, .progress = &progress});
     layers_done.store(layer);
     user.join();
     // The step may have ended before the flag was seen.

@@ -30,11 +30,11 @@ class Bench(BatonCase):
         self.assertRegex(text, r"(?m)^CPU +\S")
 
     def test_help(self):
-        for command in ["limits", "kernels", "model"]:
+        for command in ["limits", "kernels", "model", "serve"]:
             text = self.ok("bench", command, "--help")
             self.assertTrue(text.startswith(f"Usage: baton bench {command} "), text)
             self.assertIn("--quick", text)
-        self.assertIn("'bench' needs one of: limits, kernels, model", self.fails("bench", code=2))
+        self.assertIn("'bench' needs one of: limits, kernels, model, serve", self.fails("bench", code=2))
 
     def test_limits(self):
         self.check_table(self.ok("bench", "limits", "--quick", "--threads", "2"))
@@ -45,6 +45,36 @@ class Bench(BatonCase):
         self.assertEqual([limit["isa"] for limit in report["arithmetic"]], [*isas, isas[-1]])
         for limit in report["arithmetic"]:
             self.assertGreater(limit["f32_macs_per_second"]["median"], 1e7)
+
+    def test_serve(self):
+        model = cached(SMOL)
+        plot = self.folder / "serve.svg"
+        options = ["--quick", "--ctx", "256", "--threads", "2", "--max-running", "3"]
+        self.check_table(self.ok("bench", "serve", model, *options))
+        report = json.loads(self.ok("bench", "serve", model, *options, "--clients", "1,3",
+                                    "--rate", "50", "--shared", "15", "--prompt", "80",
+                                    "--long-prompt", "100", "--json", "--plot", plot))
+        loads = [(row["clients"], row["requests_per_second"]) for row in report["rows"]]
+        self.assertEqual(loads, [(1, 0), (3, 0), (0, 50)])
+        for row in report["rows"]:
+            self.assertEqual(row["requests"], 4)
+            self.assertGreater(row["ttft_seconds"]["p50"], 0)
+            self.assertLessEqual(row["gap_seconds"]["p50"], row["gap_seconds"]["max"])
+            # 15 shared tokens fill no block of 64.
+            self.assertEqual(row["cached_share"], 0)
+        self.assertEqual([row["streams"] for row in report["long_prompts"]], [1, 3])
+        for row in report["long_prompts"]:
+            self.assertGreater(row["ttft_seconds"], 0)
+            self.assertGreater(row["longest_gap_seconds"], 0)
+        self.assertTrue(xml.etree.ElementTree.parse(plot).getroot().tag.endswith("svg"))
+        shared = json.loads(self.ok("bench", "serve", model, *options, "--clients", "1",
+                                    "--shared", "70", "--prompt", "80", "--json"))
+        self.assertEqual(shared["rows"][0]["cached_share"], 3 * 64 / (4 * 80))
+        for wrong in [["--clients", "0"], ["--rate", "0"], ["--rate", "nan"], ["--prompt", "0"],
+                      ["--shared", "600"], ["--gap-limit", "-1"], ["--max-running", "0"]]:
+            self.assertIn(wrong[0], self.fails("bench", "serve", model, *wrong, code=2))
+        text = self.fails("bench", "serve", model, "--ctx", "100", "--prompt", "90", code=1)
+        self.assertIn("154", text)
 
     def test_kernels(self):
         report = json.loads(self.ok("bench", "kernels", "--quick", "--json"))

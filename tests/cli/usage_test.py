@@ -7,7 +7,8 @@ import subprocess
 from baton_case import BATON, BatonCase, main
 
 COMMANDS = ["run", "chat", "inspect", "pack", "tokenize", "detokenize", "template",
-            "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model"]
+            "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model",
+            "bench serve"]
 MODEL = "nowhere.gguf"
 
 
@@ -116,6 +117,7 @@ class Usage(BatonCase):
     TEMPLATE = ["template", MODEL, "--messages", "x"]
     KERNELS = ["bench", "kernels"]
     BENCH = ["bench", "model", MODEL]
+    SERVE = ["bench", "serve", MODEL]
     WRONG = [
         (RUN, "--logit-bias", ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1",
                                "2147483648=1", ""]),
@@ -158,6 +160,18 @@ class Usage(BatonCase):
         (BENCH, "--isa", ["mmx"]),
         (BENCH, "--repeat", ["0", "1001"]),
         (BENCH, "--plot", [""]),
+        (SERVE, "--clients", ["0", "1025", "1,,2", "x", ""]),
+        (SERVE, "--rate", ["0", "nan", "inf", "-1", "1,two", ""]),
+        (SERVE, "--requests", ["0", "1000001", "x"]),
+        (SERVE, "--prompt", ["0", "1,2", "x"]),
+        (SERVE, "--shared", ["-1", "x"]),
+        (SERVE, "--output", ["0", "x"]),
+        (SERVE, "--long-prompt", ["0", "x"]),
+        (SERVE, "--max-running", ["0", "1025", "x"]),
+        (SERVE, "--kv-tokens", ["0", "x"]),
+        (SERVE, "--ttft-limit", ["-1", "nan", "x"]),
+        (SERVE, "--gap-limit", ["-1", "nan", "x"]),
+        (SERVE, "--plot", [""]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]
