@@ -14,12 +14,6 @@ struct Chosen {
   int64_t rows = 0;  // prompt tokens it may still take
 };
 
-StepFeatures With(const StepFeatures& features, const PrefillCandidate& candidate, int64_t tokens) {
-  StepFeatures with = features;
-  with.AddPrefill(tokens, candidate.computed);
-  return with;
-}
-
 // The most tokens that the time allows.
 int64_t TokensInTime(const StepTimeModel& model, const Chosen& chosen,
                      const PrefillCandidate& candidate, double seconds) {
@@ -58,24 +52,38 @@ class Chooser {
     ServeThoseThatWaited();
     for (const bool is_long : {false, true}) {
       for (size_t i = 0; i < candidates_.size(); ++i) {
-        if (candidates_[i].is_long == is_long && chunks_[i] == 0) Take(i, /*least=*/0);
+        if (candidates_[i].is_long == is_long && chunks_[i] == 0) Extend(i);
       }
     }
   }
 
  private:
-  // If `per_step` of them were served in each step from now on, would one wait too long? Then so
-  // many are served now.
+  // Serves in turn, the longest waiting first, but not before it has to be: as soon as serving the
+  // usual number from the next step on would let one wait too long. Then so many are served as
+  // must be in each step from this one on; each gets the least, and then, the oldest first, what
+  // there is.
   void ServeThoseThatWaited() {
     const auto count = static_cast<int64_t>(candidates_.size());
-    const int64_t per_step = (count + budget_.max_wait - 1) / budget_.max_wait;
+    const int64_t usual = (count + budget_.max_wait - 1) / budget_.max_wait;
     bool is_due = false;
+    int64_t in_a_step = usual;
     for (int64_t i = 0; i < count; ++i) {
-      const int32_t waited = candidates_[static_cast<size_t>(i)].waited;
-      is_due = is_due || waited + RankOf(i) / per_step >= budget_.max_wait - 1;
+      const int64_t steps_left =
+          std::max(budget_.max_wait - candidates_[static_cast<size_t>(i)].waited, 1);
+      const int64_t rank = RankOf(i);
+      is_due = is_due || rank / usual + 1 >= steps_left;
+      in_a_step = std::max(in_a_step, rank / steps_left + 1);
     }
-    for (int64_t i = 0; is_due && i < count; ++i) {
-      if (RankOf(i) < per_step) Take(static_cast<size_t>(i), kLeastChunk);
+    if (!is_due) return;
+    const int64_t least = LeastChunk(budget_.rows, in_a_step * budget_.max_wait, budget_.max_wait);
+    for (int64_t i = 0; i < count; ++i) {
+      if (RankOf(i) >= in_a_step) continue;
+      const auto index = static_cast<size_t>(i);
+      const int64_t possible = std::min(candidates_[index].pending, chosen_.rows);
+      SetChunk(index, OnGrid(candidates_[index], std::min(least, possible)));
+    }
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (chunks_[i] > 0) Extend(i);
     }
   }
 
@@ -90,16 +98,27 @@ class Chooser {
     return rank;
   }
 
-  void Take(size_t index, int64_t least) {
+  // Gives a candidate as much as time and rows allow, but no less than it has.
+  void Extend(size_t index) {
     const PrefillCandidate& candidate = candidates_[index];
+    const int64_t before = chunks_[index];
+    SetChunk(index, 0);
     const int64_t possible = std::min(candidate.pending, chosen_.rows);
     int64_t tokens = TokensInTime(model_, chosen_, candidate, budget_.seconds);
-    if (tokens < std::min(kLeastChunk, possible)) tokens = std::min(least, possible);
-    tokens = OnGrid(candidate, tokens);
-    if (tokens == 0) return;
+    if (tokens < std::min(kLeastChunk, possible)) tokens = 0;
+    SetChunk(index, std::max(before, OnGrid(candidate, tokens)));
+  }
+
+  void SetChunk(size_t index, int64_t tokens) {
+    const PrefillCandidate& candidate = candidates_[index];
+    StepFeatures without;
+    without.AddPrefill(chunks_[index], candidate.computed);
+    // Whole numbers: nothing is lost by taking away what was added.
+    chosen_.features.prefill_tokens -= without.prefill_tokens;
+    chosen_.features.prefill_context -= without.prefill_context;
+    chosen_.rows += chunks_[index] - tokens;
+    if (tokens > 0) chosen_.features.AddPrefill(tokens, candidate.computed);
     chunks_[index] = tokens;
-    chosen_.rows -= tokens;
-    chosen_.features = With(chosen_.features, candidate, tokens);
   }
 
   const StepTimeModel& model_;
@@ -110,6 +129,11 @@ class Chooser {
 };
 
 }  // namespace
+
+int64_t LeastChunk(int64_t rows, int64_t num_candidates, int32_t max_wait) {
+  const int64_t per_step = std::max<int64_t>(1, (num_candidates + max_wait - 1) / max_wait);
+  return std::clamp<int64_t>(rows / per_step, 1, kLeastChunk);
+}
 
 void ChoosePrefillChunks(const StepTimeModel& model, std::span<const PrefillCandidate> candidates,
                          const PrefillBudget& budget, std::span<int64_t> chunks) {

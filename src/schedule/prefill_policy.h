@@ -3,8 +3,8 @@
 // All decode rows are in every step (decode first), so a stream's gap is the time of a step, and a
 // step with streams may take max_gap_steps decode steps (S-1). What the decode rows leave of that
 // time goes to prefill:
-//  1. who has waited max_prefill_wait − 1 steps comes first and gets at least kLeastChunk tokens,
-//     whatever the time (S-2), the one that waited longest first;
+//  1. where one would else wait max_prefill_wait steps, as many as have to be served in each step
+//     get at least kLeastChunk tokens, whatever the time (S-2), those that waited longest first;
 //  2. then short prompts, the oldest first: they end soon and wait the least;
 //  3. then long ones, the oldest first.
 // Each takes as much as the time still allows; without streams time does not count, only rows do.
@@ -38,6 +38,10 @@ struct PrefillBudget {
   int32_t max_wait = 4;  // S-2
   StepFeatures decode;   // what the step computes anyway
 };
+
+// The tokens that are due to a candidate once in max_wait steps, when so many are read in turn.
+// Requires: max_wait >= 1. Units: tokens.
+int64_t LeastChunk(int64_t rows, int64_t num_candidates, int32_t max_wait);
 
 // The chunk of each candidate in tokens, 0 for none. Requires: chunks is as long as candidates.
 // Memory: allocates nothing.

@@ -18,7 +18,12 @@ Scheduler::Scheduler(const Parts& parts)
   const auto most = static_cast<size_t>(limits_.max_running);
   running_.reserve(most);
   planned_.reserve(most);
-  spare_.reserve(most);
+  spare_.resize(most);
+  for (SequenceStep& step : spare_) {
+    step.blocks.reserve(static_cast<size_t>(NumBlocksFor(limits_.max_context)));
+    step.tokens.reserve(
+        static_cast<size_t>(std::min(limits_.max_prefill_rows, limits_.max_context)));
+  }
   plan_.sequences.reserve(most);
   candidates_.reserve(most);
   decoding_.reserve(most);
@@ -66,6 +71,7 @@ Result<> Scheduler::Submit(SequenceSpec spec) {
   sequence->spec = std::move(spec);
   sequence->ledger.known.reserve(static_cast<size_t>(sequence->spec.max_known));
   sequence->order = next_order_++;
+  sequence->known_at_admission = num_prompt;
   waiting_tokens_ += num_prompt;
   next_deadline_ = std::min(next_deadline_, sequence->spec.deadline);
   by_id_.emplace(sequence->spec.id, sequence.get());
@@ -93,7 +99,9 @@ void Scheduler::End(uint64_t id) {
   // What is pending is not in the cache; the next request of the session brings it.
   ended->table.Truncate(ended->ledger.computed);
   sessions_.Put(ended->spec.session,
-                {.ledger = std::move(ended->ledger), .table = std::move(ended->table)});
+                {.ledger = std::move(ended->ledger),
+                 .table = std::move(ended->table),
+                 .salt = ended->spec.salt});
 }
 
 std::unique_ptr<Sequence> Scheduler::TakeFromRunning(size_t index) {

@@ -9,7 +9,7 @@
 // more have room, and these blocks are then promised to it; when one needs a block beyond its
 // promise and there is none, kept sessions go first, cached blocks as they are needed, then a
 // younger sequence is preempted (preemption.h). The oldest running sequence always has the promise
-// of one more block, so it always ends.
+// of what it takes until any other one may be preempted, so it advances in every step and ends.
 #pragma once
 
 #include <cstdint>
@@ -139,14 +139,20 @@ class Scheduler {
   bool AdmitOne();
   Admission TryAdmit(Sequence& sequence);
   Hit Look(const Sequence& sequence);
+  // Blocks that a sequence needs beyond those that others hold already.
+  int64_t BlocksToAdmit(const Sequence& sequence, const Hit& hit) const;
+  bool LeavesTimeForStreams(const Sequence& sequence) const;
   bool SharesWithARunningPrefill(const Sequence& sequence, int64_t hit_tokens) const;
   void Start(Queue::iterator waiting, const Hit& hit);
   Queue::iterator Oldest();
 
   // scheduler_plan.cc
   void RenewTheOldestsPromise();
+  int64_t BlocksOfTheOldest(const Sequence& oldest, const Sequence* newcomer) const;
+  int64_t StepsUntilItMayBePreempted(const Sequence& sequence) const;
   void PlanDecodes();
   void PlanPrefills();
+  double GapSeconds() const;
   static bool HasRoomForOne(const Sequence& sequence);
   bool MakeRoomForOne(Sequence& sequence);
   void AddStep(Sequence& sequence, int64_t num_tokens, Phase phase);

@@ -10,6 +10,12 @@ namespace {
 // Waiting sequences that one step looks at: what does not fit may be passed, at a bounded cost.
 constexpr int kLookAhead = 32;
 
+// S-6, but no more than it can ever use.
+int64_t PromptAndOneBlock(const Sequence& sequence) {
+  return std::min(NumBlocksFor(sequence.ledger.num_known()) + 1,
+                  NumBlocksFor(sequence.spec.max_known));
+}
+
 }  // namespace
 
 Scheduler::Queue::iterator Scheduler::Oldest() {
@@ -53,7 +59,7 @@ Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
   }
   if (sequence.spec.session == 0) return hit;
   KeptSequence* kept = sessions_.Find(sequence.spec.session);
-  if (kept == nullptr) return hit;
+  if (kept == nullptr || kept->salt != sequence.spec.salt) return hit;
   const int64_t limit = std::min(kept->ledger.computed, most);
   const auto end =
       std::mismatch(ledger.known.begin(), ledger.known.begin() + limit, kept->ledger.known.begin())
@@ -98,21 +104,46 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
     });
     if (num_long >= limits_.max_long_prefills) return Admission::kNotYet;
   }
-  // The prompt and one block, but no more than it can ever use.
-  const int64_t promised =
-      std::min(NumBlocksFor(ledger.num_known()) + 1, NumBlocksFor(sequence.spec.max_known));
+  if (!LeavesTimeForStreams(sequence)) return Admission::kNotYet;
+  const uint64_t own = hit.is_session ? sequence.spec.session : 0;
+  while (BlocksToAdmit(sequence, hit) > UnpromisedBlocks()) {
+    // Whoever waits is worth more than what is kept for later.
+    if (!sessions_.DropOldestBut(own)) return Admission::kNoRoom;
+  }
+  Start(waiting_.find(KeyOf(sequence)), hit);
+  return Admission::kDone;
+}
+
+int64_t Scheduler::BlocksToAdmit(const Sequence& sequence, const Hit& hit) const {
   const auto owned = std::ranges::count_if(
       hit.blocks, [&](BlockId block) { return pool_->num_references(block) > 0; });
   const int64_t kept = hit.is_session ? NumBlocksFor(hit.tokens) : 0;
-  const int64_t needed = promised - owned - kept;
-  while (needed > UnpromisedBlocks()) {
-    // Whoever waits is worth more than what is kept for later.
-    const uint64_t own = hit.is_session ? sequence.spec.session : 0;
-    if (!sessions_.DropOldestBut(own)) return Admission::kNoRoom;
+  const bool is_oldest = running_.empty() || sequence.order < running_.front()->order;
+  if (is_oldest) return BlocksOfTheOldest(sequence, nullptr) - owned - kept;
+  const Sequence& oldest = *running_.front();
+  const int64_t more = BlocksOfTheOldest(oldest, &sequence) - oldest.promised_blocks;
+  return PromptAndOneBlock(sequence) - owned - kept + std::max<int64_t>(more, 0);
+}
+
+// Whether a step can serve all prefills as often as they must be (S-2) in the time that streams
+// leave it (S-1).
+bool Scheduler::LeavesTimeForStreams(const Sequence& sequence) const {
+  if (planned_.empty()) return true;
+  int64_t count = 1;
+  int64_t longest = sequence.ledger.num_known();
+  for (const auto& other : running_) {
+    if (!other->is_prefill()) continue;
+    ++count;
+    longest = std::max(longest, other->ledger.num_known());
   }
-  sequence.promised_blocks = promised;
-  Start(waiting_.find(KeyOf(sequence)), hit);
-  return Admission::kDone;
+  const int64_t per_step = (count + limits_.max_prefill_wait - 1) / limits_.max_prefill_wait;
+  if (per_step == 1) return true;
+  StepFeatures features = features_;
+  for (int64_t i = 0; i < per_step; ++i) {
+    features.AddPrefill(LeastChunk(limits_.max_prefill_rows, count, limits_.max_prefill_wait),
+                        longest);
+  }
+  return time_model_.Predict(features) <= GapSeconds();
 }
 
 void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {
@@ -129,9 +160,9 @@ void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {
     sequence->table.Adopt(hit.blocks, hit.tokens);
     if (sequence->spec.session != 0) (void)sessions_.Take(sequence->spec.session);
   }
+  sequence->promised_blocks = PromptAndOneBlock(*sequence);
   sequence->ledger.computed = hit.tokens;
   sequence->published_blocks = hit.is_session ? 0 : std::ssize(hit.blocks);
-  sequence->known_at_admission = sequence->ledger.num_known();
   sequence->waited = 0;
   sequence->slot = free_slots_.back();
   free_slots_.pop_back();
@@ -144,7 +175,17 @@ void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {
   ++counts_.admissions;
   const auto place = std::ranges::upper_bound(running_, sequence->order, {},
                                               [](const auto& other) { return other->order; });
+  if (place == running_.begin() && !running_.empty()) {
+    // The one that was the oldest gives back what only the oldest is promised.
+    Sequence& before = *running_.front();
+    const int64_t held = std::ssize(before.table.blocks());
+    before.promised_blocks =
+        std::min(before.promised_blocks, std::max(held, PromptAndOneBlock(before)));
+  }
   running_.insert(place, std::move(sequence));
+  Sequence& oldest = *running_.front();
+  oldest.promised_blocks =
+      std::max(oldest.promised_blocks, BlocksOfTheOldest(oldest, /*newcomer=*/nullptr));
 }
 
 }  // namespace baton

@@ -37,17 +37,48 @@ const StepPlan& Scheduler::Plan() {
   return plan_;
 }
 
-// One block more than it has, up to what it can ever use: so it goes on whatever the others do.
+// The steps after which a sequence has gained what S-5 asks for, at most.
+int64_t Scheduler::StepsUntilItMayBePreempted(const Sequence& sequence) const {
+  const int64_t missing = limits_.min_progress_tokens - sequence.progress();
+  if (missing <= 0) return 0;
+  const int64_t pending = sequence.ledger.num_pending();
+  if (pending <= 1) return missing;
+  // Its first chunk may end early, on the grid.
+  const int64_t least =
+      LeastChunk(limits_.max_prefill_rows, limits_.max_running, limits_.max_prefill_wait);
+  const int64_t chunks = (pending + least - 1) / least + 1;
+  return chunks * limits_.max_prefill_wait + missing;
+}
+
+// So many that it advances, whatever the others do, until they may be preempted for it; at least
+// one more than it has, but no more than it can ever use.
+int64_t Scheduler::BlocksOfTheOldest(const Sequence& oldest, const Sequence* newcomer) const {
+  int64_t steps = newcomer == nullptr ? 0 : StepsUntilItMayBePreempted(*newcomer);
+  for (const auto& other : running_) {
+    if (other.get() != &oldest) steps = std::max(steps, StepsUntilItMayBePreempted(*other));
+  }
+  const int64_t known = oldest.ledger.num_known();
+  const int64_t blocks =
+      std::max({NumBlocksFor(known) + 1, std::ssize(oldest.table.blocks()) + int64_t{1},
+                NumBlocksFor(known + steps)});
+  return std::min(blocks, NumBlocksFor(oldest.spec.max_known));
+}
+
+// Kept sessions and other sequences give way where it lacks some.
 void Scheduler::RenewTheOldestsPromise() {
   if (running_.empty()) return;
   Sequence& oldest = *running_.front();
   const int64_t held = std::ssize(oldest.table.blocks());
-  const int64_t wanted = std::min(held + 1, NumBlocksFor(oldest.spec.max_known));
-  if (wanted <= oldest.promised_blocks) return;
-  while (UnpromisedBlocks() < 1) {
-    if (!sessions_.DropOldestBut(0) && !PreemptOne()) return;
+  oldest.promised_blocks = std::max(held, BlocksOfTheOldest(oldest, /*newcomer=*/nullptr));
+  while (AvailableBlocks() < OutstandingBlocks()) {
+    if (sessions_.DropOldestBut(0) || PreemptOne()) continue;
+    oldest.promised_blocks -= OutstandingBlocks() - AvailableBlocks();
   }
-  oldest.promised_blocks = wanted;
+}
+
+// How long a step with streams may take. Units: seconds.
+double Scheduler::GapSeconds() const {
+  return kGapShare * limits_.max_gap_steps * time_model_.Predict(features_);
 }
 
 void Scheduler::PlanDecodes() {
@@ -97,6 +128,7 @@ void Scheduler::Preempt(size_t running_index) {
   sequence->ledger.computed = 0;
   sequence->published_blocks = 0;
   sequence->promised_blocks = 0;
+  sequence->known_at_admission = sequence->ledger.num_known();
   ++sequence->preemptions;
   ++counts_.preemptions;
   waiting_tokens_ += sequence->ledger.num_known();
@@ -121,9 +153,7 @@ void Scheduler::PlanPrefills() {
   if (prefilling_.empty()) return;
   chunks_.resize(candidates_.size());
   const bool holds_up_streams = !planned_.empty();
-  const double seconds = holds_up_streams
-                             ? kGapShare * limits_.max_gap_steps * time_model_.Predict(features_)
-                             : std::numeric_limits<double>::infinity();
+  const double seconds = holds_up_streams ? GapSeconds() : std::numeric_limits<double>::infinity();
   ChoosePrefillChunks(time_model_, candidates_,
                       {.rows = limits_.max_prefill_rows,
                        .seconds = seconds,

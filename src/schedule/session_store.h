@@ -6,6 +6,7 @@
 #include <list>
 #include <optional>
 
+#include "base/hash.h"
 #include "kv/block_table.h"
 #include "step/request.h"
 
@@ -15,6 +16,7 @@ namespace baton {
 struct KeptSequence {
   Request ledger;
   BlockTable table;
+  Hash128 salt = {};  // only a sequence of the same one may go on from it
 };
 
 // Session numbers are not 0. Threads: one at a time with all that use the blocks' pool.

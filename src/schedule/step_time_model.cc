@@ -103,8 +103,13 @@ bool SolveFor(uint32_t set, const Matrix& a, const Vector& b, Vector& x) {
 }
 
 // The point without negative components that is nearest to `free` in the metric A: the best of the
-// solutions for all sets of components that may differ from zero. Returns false if A is singular.
+// solutions for all sets of components that may differ from zero. Returns false if it finds none, A
+// being singular.
 bool NearestWithoutNegatives(const Matrix& a, const Vector& free, Vector& nearest) {
+  if (std::ranges::all_of(free, [](double v) { return v >= 0 && v <= kMostPerUnit; })) {
+    nearest = free;
+    return true;
+  }
   Vector b = {};
   for (int i = 0; i < kCount; ++i) b[i] = Dot(a[i], free);
   double best = std::numeric_limits<double>::infinity();

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "base/test_allocation_count.h"
 
 namespace baton {
 namespace {
@@ -432,22 +431,6 @@ TEST(StepTimeModel, RefusesAStateThatNoFitCanHave) {
   EXPECT_FALSE(accepts([](State& s) { s.usual_residual = 0; }));
   EXPECT_FALSE(accepts([](State& s) { s.num_observed = -1; }));
   EXPECT_FALSE(accepts([](State& s) { s = {}; }));
-}
-
-TEST(StepTimeModel, AllocatesNothing) {
-  RandomSteps steps(12);
-  StepTimeModel model;
-  const int64_t before = AllocationCount();
-  for (int i = 0; i < 100; ++i) {
-    const StepFeatures features = steps.Mixed();
-    model.Observe(features, TrueSeconds(kTruth, features));
-    model.LargestChunk({.budget_seconds = 1.0,
-                        .base = features,
-                        .computed = 100,
-                        .max_tokens = 5000,
-                        .granularity = 128});
-  }
-  EXPECT_EQ(AllocationCount(), before);
 }
 
 }  // namespace

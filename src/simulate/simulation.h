@@ -1,0 +1,92 @@
+// The real scheduler on a virtual clock: instead of a model a formula says how long a step takes.
+//
+// What the scheduler knows of this formula it learns while running, as in the engine. Its blocks
+// are real ones, of the smallest size. Nothing else is left out but what the executor computes, so
+// a prediction is as good as the formula.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "schedule/schedule_limits.h"
+#include "schedule/scheduler.h"
+#include "schedule/step_time_model.h"
+#include "simulate/time_histogram.h"
+#include "simulate/workload.h"
+
+namespace baton {
+
+// Seconds that a step takes, by the formula of StepTimeModel.
+double StepSeconds(const StepTimeCoefficients& times, const StepFeatures& features);
+
+// How a request went. Units: seconds of the virtual clock; negative: never.
+struct SimulatedRequest {
+  int64_t index = 0;  // in the workload
+  double arrival = 0;
+  double first_planned = -1;
+  double first_token = -1;
+  double end = 0;
+  double longest_gap = 0;  // between two of its tokens
+  int64_t output_tokens = 0;
+  int64_t hit_tokens = 0;
+  int32_t preemptions = 0;
+  bool is_cancelled = false;
+};
+
+struct SimulationOptions {
+  ScheduleLimits limits;
+  int64_t kv_tokens = 0;       // rounded up to blocks
+  StepTimeCoefficients times;  // what steps take
+  StepTimeModel known;         // what the scheduler knows of it at the start
+  double noise = 0;            // relative standard deviation of a step's time
+  uint64_t seed = 0;
+  int num_windows = 12;  // parts of the time, for a picture of how it went
+  // Is told of every request that was taken and has ended.
+  std::function<void(const SimulatedRequest&)> on_end;
+  // Is asked now and then; true stops the simulation where it is.
+  std::function<bool(double seconds)> stop;
+};
+
+// A part of the virtual time. TTFT counts where the first token came, a gap where it ended.
+struct SimulationWindow {
+  double begin = 0;
+  TimeHistogram ttft;
+  TimeHistogram gap;
+  int64_t longest_queue = 0;
+};
+
+struct SimulationResult {
+  int64_t arrived = 0;
+  int64_t completed = 0;
+  int64_t cancelled = 0;
+  int64_t refused_queue = 0;    // the queue was full
+  int64_t refused_context = 0;  // prompts that the context or the cache cannot hold
+
+  double seconds = 0;       // virtual
+  double busy_seconds = 0;  // in steps
+  TimeHistogram ttft;       // from arrival to first token
+  TimeHistogram gap;        // between two tokens of a stream
+  TimeHistogram queue;      // from arrival to the first step
+  TimeHistogram total;      // from arrival to the end, of completed requests
+  // The longest step with streams beside prefill, in decode steps of the same streams alone.
+  double longest_gap_steps = 0;
+  int64_t output_tokens = 0;
+  ScheduleCounts counts;
+  int64_t num_blocks = 0;
+  double mean_owned_blocks = 0;  // over the busy time
+  int64_t most_owned_blocks = 0;
+  double mean_running = 0;  // over the busy time
+  int64_t longest_queue = 0;
+  double usual_residual = 0;  // of the scheduler's fit at the end
+  std::vector<SimulationWindow> windows;
+};
+
+// Runs a workload to its end.
+// Errors: invalid (limits, sizes, times), exhausted (memory for the blocks), cancelled (stopped),
+// internal (the books are wrong: a bug).
+Result<SimulationResult> Simulate(const Workload& workload, const SimulationOptions& options);
+
+}  // namespace baton
