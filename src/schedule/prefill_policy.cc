@@ -23,16 +23,16 @@ int64_t TokensInTime(const StepTimeModel& model, const Chosen& chosen,
                              .base = chosen.features,
                              .computed = candidate.computed,
                              .max_tokens = most,
-                             .granularity = kLeastChunk});
+                             .granularity = 1});
 }
 
-// Ends the chunk on the grid, if it is not the end of the prompt: on the coarse one, if that leaves
-// half of it, or else on a finer one.
+// Ends the chunk on the grid, if it is not the end of the prompt: on the coarsest one that costs at
+// most an eighth of it.
 int64_t OnGrid(const PrefillCandidate& candidate, int64_t tokens) {
   if (tokens >= candidate.pending) return candidate.pending;
-  for (int64_t grid = kChunkGrid; grid >= kLeastChunk; grid /= 2) {
-    const int64_t end = (candidate.computed + tokens) / grid * grid;
-    if (2 * (end - candidate.computed) > tokens) return end - candidate.computed;
+  for (int64_t grid = kChunkGrid; grid > 1; grid /= 2) {
+    const int64_t cut = (candidate.computed + tokens) % grid;
+    if (8 * cut <= tokens) return tokens - cut;
   }
   return tokens;
 }

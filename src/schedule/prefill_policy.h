@@ -17,10 +17,11 @@
 
 namespace baton {
 
-// The fewest tokens of a chunk, unless fewer are pending: below this a step's fixed costs prevail.
-inline constexpr int64_t kLeastChunk = 32;
-// Chunks end at multiples of this position where they do not end the prompt, so that blocks and
-// the tiles of sparse prefill stay whole.
+// The fewest tokens of a chunk, unless fewer are pending: what S-2 asks of a step is spent even if
+// it is too much for S-1, so it is little.
+inline constexpr int64_t kLeastChunk = 8;
+// Chunks end at multiples of this position, or of a half, a quarter ... of it, where that costs
+// little, so that blocks and the tiles of sparse prefill stay whole.
 inline constexpr int64_t kChunkGrid = 128;
 
 // A sequence that is being read. Its order is its place in the list: the oldest first.

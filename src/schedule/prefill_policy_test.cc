@@ -101,13 +101,13 @@ TEST(PrefillPolicy, ShortPromptsBeforeLongOnesAndTheOldestFirst) {
       {.computed = 0, .pending = 300, .waited = 0, .is_long = false},
       {.computed = 0, .pending = 300, .waited = 0, .is_long = false}};
   const PrefillBudget budget = {.rows = 512, .seconds = kInfinity, .max_wait = 8, .decode = {}};
-  // The third short one finds 112 rows and ends its chunk on the grid of 64; the long one has what
-  // is left after that, on the grid of 32.
-  EXPECT_EQ(Choose(candidates, budget), (std::vector<int64_t>{32, 100, 300, 64}));
+  // The third short one finds 112 rows and ends its chunk where an eighth of them is not lost.
+  EXPECT_EQ(Choose(candidates, budget), (std::vector<int64_t>{0, 100, 300, 112}));
 }
 
 TEST(PrefillPolicy, ChunksEndOnTheGridOrWithThePrompt) {
   RandomStream random({.seed = 3, .stream = 0});
+  int checked = 0;
   for (int round = 0; round < 2000; ++round) {
     const PrefillCandidate candidate = {.computed = static_cast<int64_t>(random.NextBelow(2000)),
                                         .pending = 1 + static_cast<int64_t>(random.NextBelow(2000)),
@@ -117,12 +117,15 @@ TEST(PrefillPolicy, ChunksEndOnTheGridOrWithThePrompt) {
         .rows = 512, .seconds = 0.02 + random.NextUniform(), .max_wait = 4, .decode = Streams(1)};
     const int64_t chunk = Choose({candidate}, budget)[0];
     if (chunk == 0 || chunk == candidate.pending) continue;
-    EXPECT_EQ((candidate.computed + chunk) % kLeastChunk, 0);
-    // The coarse grid wherever that costs less than half of the chunk.
-    if (chunk >= 2 * kChunkGrid) {
-      EXPECT_EQ((candidate.computed + chunk) % kChunkGrid, 0);
+    // The grid of g wherever it would have cost an eighth of the chunk at most: so no chunk of 8 g
+    // or more ends off it.
+    for (int64_t grid = 2; grid <= kChunkGrid; grid *= 2) {
+      if (chunk < 8 * grid) continue;
+      EXPECT_EQ((candidate.computed + chunk) % grid, 0) << candidate.computed << '+' << chunk;
     }
+    checked += chunk >= 64 ? 1 : 0;
   }
+  EXPECT_GT(checked, 500);
 }
 
 // Steps through prefills as the scheduler does, and looks at how long each had to wait.
@@ -186,11 +189,11 @@ TEST(PrefillPolicy, S2HoldsWhileOthersJoin) {
 }
 
 TEST(PrefillPolicy, LeastChunkSharesTheRows) {
-  EXPECT_EQ(LeastChunk(512, 1, 4), 32);
-  EXPECT_EQ(LeastChunk(512, 50, 4), 32);  // 13 in a step have 39 rows each
-  EXPECT_EQ(LeastChunk(64, 16, 4), 16);
+  EXPECT_EQ(LeastChunk(512, 1, 4), 8);
+  EXPECT_EQ(LeastChunk(512, 50, 4), 8);  // 13 in a step have 39 rows each
+  EXPECT_EQ(LeastChunk(20, 16, 4), 5);
   EXPECT_EQ(LeastChunk(2, 50, 4), 1);
-  EXPECT_EQ(LeastChunk(512, 0, 4), 32);
+  EXPECT_EQ(LeastChunk(512, 0, 4), 8);
 }
 
 }  // namespace

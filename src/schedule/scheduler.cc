@@ -98,10 +98,9 @@ void Scheduler::End(uint64_t id) {
   if (ended->spec.session == 0 || ended->ledger.computed == 0) return;
   // What is pending is not in the cache; the next request of the session brings it.
   ended->table.Truncate(ended->ledger.computed);
-  sessions_.Put(ended->spec.session,
-                {.ledger = std::move(ended->ledger),
-                 .table = std::move(ended->table),
-                 .salt = ended->spec.salt});
+  sessions_.Put(ended->spec.session, {.ledger = std::move(ended->ledger),
+                                      .table = std::move(ended->table),
+                                      .salt = ended->spec.salt});
 }
 
 std::unique_ptr<Sequence> Scheduler::TakeFromRunning(size_t index) {

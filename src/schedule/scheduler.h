@@ -152,7 +152,7 @@ class Scheduler {
   int64_t StepsUntilItMayBePreempted(const Sequence& sequence) const;
   void PlanDecodes();
   void PlanPrefills();
-  double GapSeconds() const;
+  double GapSeconds(const StepFeatures& streams) const;
   static bool HasRoomForOne(const Sequence& sequence);
   bool MakeRoomForOne(Sequence& sequence);
   void AddStep(Sequence& sequence, int64_t num_tokens, Phase phase);

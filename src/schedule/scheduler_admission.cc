@@ -10,6 +10,10 @@ namespace {
 // Waiting sequences that one step looks at: what does not fit may be passed, at a bounded cost.
 constexpr int kLookAhead = 32;
 
+// A sequence that was preempted comes back when there is so much more room for each running one: it
+// would else soon be preempted again, having been read once more for little.
+constexpr int64_t kCalmBlocks = 2;
+
 // S-6, but no more than it can ever use.
 int64_t PromptAndOneBlock(const Sequence& sequence) {
   return std::min(NumBlocksFor(sequence.ledger.num_known()) + 1,
@@ -122,28 +126,33 @@ int64_t Scheduler::BlocksToAdmit(const Sequence& sequence, const Hit& hit) const
   if (is_oldest) return BlocksOfTheOldest(sequence, nullptr) - owned - kept;
   const Sequence& oldest = *running_.front();
   const int64_t more = BlocksOfTheOldest(oldest, &sequence) - oldest.promised_blocks;
-  return PromptAndOneBlock(sequence) - owned - kept + std::max<int64_t>(more, 0);
+  const int64_t calm = sequence.preemptions > 0 ? kCalmBlocks * std::ssize(running_) : 0;
+  return PromptAndOneBlock(sequence) - owned - kept + std::max<int64_t>(more, 0) + calm;
 }
 
-// Whether a step can serve all prefills as often as they must be (S-2) in the time that streams
-// leave it (S-1).
+// Whether steps can serve all prefills as often as they must be (S-2) in the time that one stream
+// leaves them (S-1): more streams leave more, but may end before the prefills do.
 bool Scheduler::LeavesTimeForStreams(const Sequence& sequence) const {
-  if (planned_.empty()) return true;
+  const auto due = [&](const Sequence& other) {
+    return std::min(other.ledger.num_pending(), kLeastChunk);
+  };
+  int64_t tokens = due(sequence);
   int64_t count = 1;
   int64_t longest = sequence.ledger.num_known();
   for (const auto& other : running_) {
-    if (!other->is_prefill()) continue;
+    if (other->ledger.num_pending() == 0 || other->ledger.computed >= other->ledger.num_prompt) {
+      continue;
+    }
     ++count;
+    tokens += due(*other);
     longest = std::max(longest, other->ledger.num_known());
   }
-  const int64_t per_step = (count + limits_.max_prefill_wait - 1) / limits_.max_prefill_wait;
-  if (per_step == 1) return true;
-  StepFeatures features = features_;
-  for (int64_t i = 0; i < per_step; ++i) {
-    features.AddPrefill(LeastChunk(limits_.max_prefill_rows, count, limits_.max_prefill_wait),
-                        longest);
-  }
-  return time_model_.Predict(features) <= GapSeconds();
+  if (count <= limits_.max_prefill_wait) return true;  // one in a step
+  StepFeatures stream;
+  stream.AddDecode(0);
+  StepFeatures step = stream;
+  step.AddPrefill((tokens + limits_.max_prefill_wait - 1) / limits_.max_prefill_wait, longest);
+  return time_model_.Predict(step) <= GapSeconds(stream);
 }
 
 void Scheduler::Start(Queue::iterator waiting, const Hit& hit) {

@@ -9,7 +9,7 @@ namespace baton {
 namespace {
 
 // A step is planned for this share of the longest gap, since what it will take is only predicted.
-constexpr double kGapShare = 0.7;
+constexpr double kGapShare = 0.75;
 
 }  // namespace
 
@@ -76,9 +76,9 @@ void Scheduler::RenewTheOldestsPromise() {
   }
 }
 
-// How long a step with streams may take. Units: seconds.
-double Scheduler::GapSeconds() const {
-  return kGapShare * limits_.max_gap_steps * time_model_.Predict(features_);
+// How long a step with these streams may take. Units: seconds.
+double Scheduler::GapSeconds(const StepFeatures& streams) const {
+  return kGapShare * limits_.max_gap_steps * time_model_.Predict(streams);
 }
 
 void Scheduler::PlanDecodes() {
@@ -153,7 +153,8 @@ void Scheduler::PlanPrefills() {
   if (prefilling_.empty()) return;
   chunks_.resize(candidates_.size());
   const bool holds_up_streams = !planned_.empty();
-  const double seconds = holds_up_streams ? GapSeconds() : std::numeric_limits<double>::infinity();
+  const double seconds =
+      holds_up_streams ? GapSeconds(features_) : std::numeric_limits<double>::infinity();
   ChoosePrefillChunks(time_model_, candidates_,
                       {.rows = limits_.max_prefill_rows,
                        .seconds = seconds,

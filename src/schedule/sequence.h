@@ -36,14 +36,14 @@ struct Sequence {
   SequenceSpec spec;  // without the prompt, which is in the ledger
   BlockTable table;
 
-  uint64_t order = 0;            // of submission; the oldest has the least
-  int32_t slot = -1;             // while running
-  int64_t promised_blocks = 0;   // of its own table, that nobody else may take
-  int64_t published_blocks = 0;  // named in the prefix index
-  int64_t hit_tokens = 0;        // of the prompt, found when it was first admitted
+  uint64_t order = 0;              // of submission; the oldest has the least
+  int32_t slot = -1;               // while running
+  int64_t promised_blocks = 0;     // of its own table, that nobody else may take
+  int64_t published_blocks = 0;    // named in the prefix index
+  int64_t hit_tokens = 0;          // of the prompt, found when it was first admitted
   int64_t known_at_admission = 0;  // or, while it waits, when it will be
-  int32_t waited = 0;  // steps since its prefill advanced
-  int32_t passes = 0;  // younger ones that were admitted before it
+  int32_t waited = 0;              // steps since its prefill advanced
+  int32_t passes = 0;              // younger ones that were admitted before it
   int32_t preemptions = 0;
   bool was_admitted = false;
 

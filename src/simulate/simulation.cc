@@ -281,6 +281,26 @@ double StepSeconds(const StepTimeCoefficients& times, const StepFeatures& featur
          times.per_decode_context * features.decode_context;
 }
 
+StepTimeModel MeasuredModel(const StepTimeCoefficients& times) {
+  StepTimeModel model;
+  const auto observe = [&](const StepFeatures& features) {
+    model.Observe(features, std::max(StepSeconds(times, features), kLeastStepSeconds));
+  };
+  for (const int64_t computed : {0, 2048}) {
+    for (const int64_t tokens : {32, 256}) {
+      StepFeatures features;
+      features.AddPrefill(tokens, computed);
+      observe(features);
+    }
+    for (const int rows : {1, 8}) {
+      StepFeatures features;
+      for (int row = 0; row < rows; ++row) features.AddDecode(64 + computed);
+      observe(features);
+    }
+  }
+  return model;
+}
+
 Result<SimulationResult> Simulate(const Workload& workload, const SimulationOptions& options) {
   if (Result<> valid = Validate(options.limits); !valid) return Forward(valid);
   if (Result<> valid = CheckTimes(options.times); !valid) return Forward(valid);

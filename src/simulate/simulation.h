@@ -22,6 +22,10 @@ namespace baton {
 // Seconds that a step takes, by the formula of StepTimeModel.
 double StepSeconds(const StepTimeCoefficients& times, const StepFeatures& features);
 
+// What a fit knows after a short measurement of these times: eight steps, of small and large chunks
+// with and without a past, and of one and of many decode rows.
+StepTimeModel MeasuredModel(const StepTimeCoefficients& times);
+
 // How a request went. Units: seconds of the virtual clock; negative: never.
 struct SimulatedRequest {
   int64_t index = 0;  // in the workload

@@ -1,42 +1,170 @@
 #include "simulate/simulation.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
 
 namespace baton {
 namespace {
-TEST(Simulation, Day) {
-  WorkloadOptions w;
-  w.rate = 1.2;
-  w.duration = 86400;
-  w.prompt_tokens = *LengthDistribution::Parse("lognormal:400,0.8");
-  w.output_tokens = *LengthDistribution::Parse("lognormal:100,0.6");
-  w.prefix_share = 0.5;
-  w.prefix_tokens = 256;
-  w.num_prefixes = 4;
-  auto load = GenerateWorkload(w);
-  SimulationOptions o;
-  o.limits = {.max_running = 16,
-              .max_context = 8192,
-              .max_prefill_rows = 512,
-              .max_queue_requests = 1024,
-              .max_queue_tokens = 4 << 20,
-              .long_prompt_tokens = 2048,
-              .max_long_prefills = 2};
-  o.kv_tokens = 64 * 1024;
-  o.times = {.per_step = 5e-3,
-             .per_prefill_token = 5e-4,
-             .per_prefill_context = 1e-7,
-             .per_decode_row = 1e-3,
-             .per_decode_context = 1e-6};
-  auto r = Simulate(*load, o);
-  ASSERT_TRUE(r.has_value()) << r.error().message;
-  printf(
-      "arrived %ld completed %ld refused %ld %ld steps %lu seconds %.0f busy %.0f ttft %.3f %.3f "
-      "gap %.4f %.4f %.3f gapsteps %.2f residual %.3f queue %ld\n",
-      r->arrived, r->completed, r->refused_queue, r->refused_context, r->counts.steps, r->seconds,
-      r->busy_seconds, r->ttft.Quantile(0.5), r->ttft.Quantile(.99), r->gap.Quantile(.5),
-      r->gap.Quantile(.99), r->gap.max(), r->longest_gap_steps, r->usual_residual,
-      r->longest_queue);
+
+using ::testing::HasSubstr;
+
+// A step of 10 ms, 1 ms a prompt token, 2 ms a decode row: numbers to reckon with by hand.
+constexpr StepTimeCoefficients kTimes = {
+    .per_step = 10e-3, .per_prefill_token = 1e-3, .per_decode_row = 2e-3};
+
+SimulationOptions Options() {
+  SimulationOptions options;
+  options.limits = {.max_running = 8,
+                    .max_context = 8192,
+                    .max_prefill_rows = 512,
+                    .max_queue_requests = 1000,
+                    .max_queue_tokens = 1 << 20,
+                    .long_prompt_tokens = 2048};
+  options.kv_tokens = 64 * 1024;
+  options.times = kTimes;
+  options.known = MeasuredModel(kTimes);
+  return options;
 }
+
+SimulationResult RunAll(const Workload& workload, const SimulationOptions& options) {
+  Result<SimulationResult> result = Simulate(workload, options);
+  EXPECT_TRUE(result.has_value()) << (result ? "" : result.error().message);
+  return result ? *std::move(result) : SimulationResult();
+}
+
+TEST(Simulation, ALoneRequestTakesWhatTheFormulaSays) {
+  std::vector<SimulatedRequest> ended;
+  SimulationOptions options = Options();
+  options.on_end = [&](const SimulatedRequest& request) { ended.push_back(request); };
+  const SimulationResult result =
+      RunAll({{.seconds = 3, .prompt_tokens = 100, .output_tokens = 11}}, options);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_NEAR(ended[0].first_token, 3 + 0.010 + 0.100, 1e-9);
+  EXPECT_NEAR(ended[0].end, 3 + 0.110 + 10 * 0.012, 1e-9);
+  EXPECT_NEAR(ended[0].longest_gap, 0.012, 1e-9);
+  EXPECT_EQ(ended[0].output_tokens, 11);
+  EXPECT_NEAR(result.busy_seconds, 0.23, 1e-9);
+  EXPECT_NEAR(result.seconds, 3.23, 1e-9);
+  EXPECT_EQ(result.completed, 1);
+  EXPECT_EQ(result.counts.steps, 11u);
+  EXPECT_EQ(result.gap.count(), 10);
+  EXPECT_NEAR(result.ttft.Quantile(0.5), 0.110, 1e-9);
+  EXPECT_NEAR(result.mean_running, 1, 1e-9);
+  EXPECT_NEAR(result.mean_owned_blocks, 2, 1e-9);
+}
+
+TEST(Simulation, EqualSeedsGiveEqualRuns) {
+  WorkloadOptions wanted;
+  wanted.rate = 4;
+  wanted.duration = 60;
+  wanted.prompt_tokens = *LengthDistribution::Parse("lognormal:100,1");
+  wanted.output_tokens = *LengthDistribution::Parse("5..50");
+  const Workload workload = *GenerateWorkload(wanted);
+  SimulationOptions options = Options();
+  options.noise = 0.1;
+  const SimulationResult first = RunAll(workload, options);
+  const SimulationResult second = RunAll(workload, options);
+  EXPECT_EQ(first.seconds, second.seconds);
+  EXPECT_EQ(first.ttft.sum(), second.ttft.sum());
+  options.seed = 1;
+  EXPECT_NE(RunAll(workload, options).ttft.sum(), first.ttft.sum());
+  EXPECT_GT(first.usual_residual, 0.05);
+  EXPECT_LT(first.usual_residual, 0.15);
+}
+
+TEST(Simulation, EveryArrivalIsAccountedFor) {
+  Workload workload = {{.seconds = 0, .prompt_tokens = 9000, .output_tokens = 1},
+                       {.seconds = 0, .prompt_tokens = 50, .output_tokens = 5000}};
+  workload[1].cancel_after = 1;
+  for (uint64_t i = 0; i < 30; ++i) {
+    workload.push_back({.seconds = 0.5, .prompt_tokens = 10, .output_tokens = 10, .stream = i + 2});
+  }
+  SimulationOptions options = Options();
+  options.limits.max_queue_requests = 10;
+  int ended = 0;
+  options.on_end = [&](const SimulatedRequest&) { ++ended; };
+  const SimulationResult result = RunAll(workload, options);
+  EXPECT_EQ(result.arrived, 32);
+  EXPECT_EQ(result.refused_context, 1);
+  EXPECT_EQ(result.refused_queue, 20);
+  EXPECT_EQ(result.cancelled, 1);
+  EXPECT_EQ(result.completed, 10);
+  EXPECT_EQ(ended, 11);
+  EXPECT_EQ(result.longest_queue, 10);
+}
+
+TEST(Simulation, APrefixAndAChatAreComputedOnce) {
+  Workload workload = {{.seconds = 0,
+                        .prompt_tokens = 700,
+                        .output_tokens = 2,
+                        .stream = 1,
+                        .prefix = 9,
+                        .prefix_tokens = 640},
+                       {.seconds = 5,
+                        .prompt_tokens = 700,
+                        .output_tokens = 2,
+                        .stream = 2,
+                        .prefix = 9,
+                        .prefix_tokens = 640},
+                       {.seconds = 5,
+                        .prompt_tokens = 700,
+                        .output_tokens = 2,
+                        .stream = 3,
+                        .prefix = 8,
+                        .prefix_tokens = 640}};
+  EXPECT_EQ(RunAll(workload, Options()).counts.prefix_hit_tokens, 640u);
+  // The second turn finds the blocks of the first, prompt and answer: 300 + 84 tokens are 6.
+  workload = {{.seconds = 0, .prompt_tokens = 300, .output_tokens = 85, .stream = 7},
+              {.seconds = 2, .prompt_tokens = 500, .output_tokens = 5, .stream = 7, .follows = 0}};
+  std::vector<SimulatedRequest> ended;
+  SimulationOptions options = Options();
+  options.on_end = [&](const SimulatedRequest& request) { ended.push_back(request); };
+  EXPECT_EQ(RunAll(workload, options).counts.prefix_hit_tokens, 384u);
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_NEAR(ended[1].arrival, ended[0].end + 2, 1e-9);
+}
+
+TEST(Simulation, StopsWhenAskedAndRefusesWhatCannotBe) {
+  SimulationOptions options = Options();
+  const Workload workload = {{.seconds = 0, .prompt_tokens = 100, .output_tokens = 5}};
+  options.stop = [](double) { return true; };
+  EXPECT_EQ(Simulate(workload, options).error().code, ErrorCode::kCancelled);
+  options = Options();
+  options.times.per_step = -1;
+  EXPECT_THAT(Simulate(workload, options).error().message, HasSubstr("got -1"));
+  options = Options();
+  options.limits.max_running = 0;
+  EXPECT_THAT(Simulate(workload, options).error().message, HasSubstr("max_running"));
+  options = Options();
+  options.kv_tokens = int64_t{1} << 40;
+  EXPECT_EQ(Simulate(workload, options).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(RunAll({}, Options()).arrived, 0);
+}
+
+// The longest queueing theory that fits: one server, one request at a time, Poisson arrivals,
+// service of always the same length D. The mean wait is ρ D / (2 (1 − ρ)) (Pollaczek, Khinchine).
+TEST(Simulation, AgreesWithQueueingTheory) {
+  WorkloadOptions wanted;
+  wanted.rate = 3;
+  wanted.duration = 100000;
+  wanted.prompt_tokens = *LengthDistribution::Parse("190");
+  wanted.output_tokens = *LengthDistribution::Parse("1");
+  SimulationOptions options = Options();
+  options.limits.max_running = 1;
+  options.limits.prefix_cache = false;
+  options.limits.max_queue_requests = 100000;
+  const SimulationResult result = RunAll(*GenerateWorkload(wanted), options);
+  const double service = 0.010 + 0.190;
+  const double load = 3 * service;
+  EXPECT_NEAR(result.busy_seconds / result.seconds, load, 0.01);
+  EXPECT_NEAR(result.queue.mean(), load * service / (2 * (1 - load)), 0.005);
+  EXPECT_EQ(result.completed, result.arrived);
+  EXPECT_NEAR(static_cast<double>(result.arrived), 300000, 3 * std::sqrt(300000));
+}
+
 }  // namespace
 }  // namespace baton

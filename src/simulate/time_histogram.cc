@@ -4,18 +4,17 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/portable_math.h"
 
 namespace baton {
 
 void TimeHistogram::Add(double seconds) {
   CHECK(seconds >= 0);
-  int bucket = 0;
-  if (seconds > kLeast) {
-    const double place = std::ceil(Log(seconds / kLeast) / Log(kRatio));
-    bucket = static_cast<int>(std::min(place, static_cast<double>(kBuckets - 1)));
-  }
-  ++buckets_[static_cast<size_t>(bucket)];
+  int exponent = 0;
+  const double fraction = std::frexp(seconds, &exponent);  // in [0.5, 1), or 0
+  const int part = static_cast<int>((fraction - 0.5) * (2 * kParts));
+  const int bucket = (exponent - kLeastExponent) * kParts + part;
+  const bool is_small = seconds == 0 || exponent < kLeastExponent;
+  ++buckets_[static_cast<size_t>(is_small ? 0 : std::min(bucket, kExponents * kParts - 1))];
   ++count_;
   sum_ += seconds;
   max_ = std::max(max_, seconds);
@@ -27,9 +26,11 @@ double TimeHistogram::Quantile(double share) const {
   const auto wanted =
       std::max<int64_t>(1, static_cast<int64_t>(std::ceil(share * static_cast<double>(count_))));
   int64_t seen = 0;
-  for (int bucket = 0; bucket < kBuckets; ++bucket) {
+  for (int bucket = 0; bucket < kExponents * kParts; ++bucket) {
     seen += buckets_[static_cast<size_t>(bucket)];
-    if (seen >= wanted) return std::min(kLeast * Pow(kRatio, bucket), max_);
+    if (seen < wanted) continue;
+    const double end = 0.5 + (bucket % kParts + 1) / (2.0 * kParts);
+    return std::min(std::ldexp(end, bucket / kParts + kLeastExponent), max_);
   }
   return max_;
 }
