@@ -261,8 +261,9 @@ std::string Legend(const Plot& plot) {
     svg += Text({x + 29, kY, "label", "start"}, labels[i]);
     x += 52 + 7 * static_cast<double>(labels[i].size());
   }
+  if (plot.limit_label.empty()) return svg;
   svg += Line(x, kY - 4, x + 22, kY - 4, "limit axis");
-  svg += Text({x + 29, kY, "label", "start"}, "limit of the machine");
+  svg += Text({x + 29, kY, "label", "start"}, plot.limit_label);
   return svg;
 }
 

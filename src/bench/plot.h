@@ -31,7 +31,8 @@ struct PlotPanel {
 struct Plot {
   std::string title;
   std::string subtitle;
-  std::vector<PlotPanel> panels;  // with series of the same labels and order
+  std::vector<PlotPanel> panels;                     // with series of the same labels and order
+  std::string limit_label = "limit of the machine";  // for the legend; empty: there are no limits
 };
 
 // One SVG document. Series have a colour each, in all panels the same, and a legend; limits are

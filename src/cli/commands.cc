@@ -10,6 +10,7 @@
 #include "cli/inspect_command.h"
 #include "cli/pack_command.h"
 #include "cli/run_command.h"
+#include "cli/simulate_command.h"
 #include "cli/template_entry.h"
 #include "cli/tokenize_command.h"
 
@@ -30,6 +31,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeBenchKernelsCommand());
   commands.push_back(MakeBenchModelCommand());
   commands.push_back(MakeBenchServeCommand());
+  commands.push_back(MakeSimulateCommand());
   return commands;
 }
 

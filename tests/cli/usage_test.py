@@ -8,7 +8,7 @@ from baton_case import BATON, BatonCase, main
 
 COMMANDS = ["run", "chat", "inspect", "pack", "tokenize", "detokenize", "template",
             "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model",
-            "bench serve"]
+            "bench serve", "simulate"]
 MODEL = "nowhere.gguf"
 
 
@@ -118,6 +118,7 @@ class Usage(BatonCase):
     KERNELS = ["bench", "kernels"]
     BENCH = ["bench", "model", MODEL]
     SERVE = ["bench", "serve", MODEL]
+    SIMULATE = ["simulate"]
     WRONG = [
         (RUN, "--logit-bias", ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1",
                                "2147483648=1", ""]),
@@ -172,6 +173,29 @@ class Usage(BatonCase):
         (SERVE, "--ttft-limit", ["-1", "nan", "x"]),
         (SERVE, "--gap-limit", ["-1", "nan", "x"]),
         (SERVE, "--plot", [""]),
+        (SIMULATE, "--workload", [""]),
+        (SIMULATE, "--rate", ["0", "-1", "nan", "1e7"]),
+        (SIMULATE, "--duration", ["0", "inf"]),
+        (SIMULATE, "--burst", ["0", "x"]),
+        (SIMULATE, "--prompt-tokens", ["0", "x", "5..4", "lognormal:1", "1=0", ""]),
+        (SIMULATE, "--output-tokens", ["0", "16777217"]),
+        (SIMULATE, "--shared-prefix", ["0", "16777217"]),
+        (SIMULATE, "--prefix-share", ["-0.1", "1.1"]),
+        (SIMULATE, "--prefixes", ["0"]),
+        (SIMULATE, "--turns", ["0", "1001"]),
+        (SIMULATE, "--think", ["-1"]),
+        (SIMULATE, "--priority-share", ["2"]),
+        (SIMULATE, "--max-running", ["0", "4097"]),
+        (SIMULATE, "--kv-tokens", ["0", "33554433"]),
+        (SIMULATE, "--max-gap-steps", ["0.5", "nan"]),
+        (SIMULATE, "--max-prefill-wait", ["0"]),
+        (SIMULATE, "--long-prompt", ["0"]),
+        (SIMULATE, "--max-long-prefills", ["0"]),
+        (SIMULATE, "--max-passes", ["-1"]),
+        (SIMULATE, "--queue", ["0"]),
+        (SIMULATE, "--step-times", ["", "1,1,1,1", "1,1,1,1,1,1", "1,1,x,1,1", "1,1,-1,1,1"]),
+        (SIMULATE, "--time-model", [""]),
+        (SIMULATE, "--noise", ["-0.1", "1.1"]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]

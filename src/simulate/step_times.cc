@@ -1,0 +1,33 @@
+#include "simulate/step_times.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace baton {
+
+Result<StepTimeCoefficients> ParseStepTimes(std::string_view json) {
+  const auto object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Fail(ErrorCode::kCorrupt, "is not a JSON object");
+  StepTimeCoefficients times;
+  const struct {
+    const char* name;
+    double* value;
+  } fields[] = {{"per_step", &times.per_step},
+                {"per_prefill_token", &times.per_prefill_token},
+                {"per_prefill_context", &times.per_prefill_context},
+                {"per_decode_row", &times.per_decode_row},
+                {"per_decode_context", &times.per_decode_context}};
+  for (const auto& field : fields) {
+    const auto found = object.find(field.name);
+    const double value = found != object.end() && found->is_number() ? found->get<double>() : -1.0;
+    if (!(value >= 0 && value <= StepTimeModel::kMaxSeconds)) {
+      return Fail(ErrorCode::kCorrupt, fmt::format("'{}' must be seconds from 0 to {:g}",
+                                                   field.name, StepTimeModel::kMaxSeconds));
+    }
+    *field.value = value;
+  }
+  return times;
+}
+
+}  // namespace baton
