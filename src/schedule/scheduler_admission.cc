@@ -45,7 +45,10 @@ bool Scheduler::AdmitOne() {
   int looked = 0;
   for (const auto& [key, sequence] : waiting_) {
     if (++looked > kLookAhead) return false;
-    if (TryAdmit(*sequence) == Admission::kDone) return true;
+    const Admission admission = TryAdmit(*sequence);
+    if (admission == Admission::kDone) return true;
+    // A stream was interrupted: nobody behind it takes the room that it waits for.
+    if (admission == Admission::kNoRoom && sequence->preemptions > 0) return false;
   }
   return false;
 }

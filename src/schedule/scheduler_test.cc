@@ -193,6 +193,24 @@ TEST_F(SmallSchedulerTest, S5TheYoungerGivesWayAndTheOldestNever) {
   ASSERT_NO_FATAL_FAILURE(checked_.CheckIdle());
 }
 
+TEST_F(SmallSchedulerTest, S5WhoWasPreemptedIsNotPassed) {
+  Submit({.prompt = 60, .answer = 500});
+  const uint64_t young = Submit({.prompt = 60, .answer = 500});
+  while (checked_.scheduler().counts().preemptions == 0) {
+    ASSERT_NO_FATAL_FAILURE(checked_.Step());
+  }
+  ASSERT_FALSE(Runs(young));
+  std::vector<uint64_t> small;
+  int steps = 0;
+  for (; !Runs(young); ++steps) {
+    if (small.size() < 5) small.push_back(Submit({.prompt = 20, .answer = 20}));
+    ASSERT_NO_FATAL_FAILURE(checked_.Step());
+    for (const uint64_t id : small) ASSERT_TRUE(Runs(young) || !Runs(id)) << "it would fit";
+  }
+  EXPECT_GT(steps, 10);
+  ASSERT_NO_FATAL_FAILURE(checked_.Drain(10000));
+}
+
 // The newcomer's prompt would take all that the oldest needs while it is read.
 TEST_F(SmallSchedulerTest, S5ANewcomerLeavesTheOldestRoomUntilItMayBePreempted) {
   const uint64_t old = Submit({.prompt = 190, .answer = 560});
