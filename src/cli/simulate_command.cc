@@ -77,8 +77,8 @@ class SimulateCommand final : public Command {
     if (think_ && turns_.value_or(1) == 1) {
       return Fail(ErrorCode::kInvalid, "--think goes with --turns only");
     }
-    const double arrivals = rate_.value_or(1) * duration_.value_or(3600) *
-                            static_cast<double>(turns_.value_or(1));
+    const double arrivals =
+        rate_.value_or(1) * duration_.value_or(3600) * static_cast<double>(turns_.value_or(1));
     if (arrivals > 0.9 * static_cast<double>(kMaxArrivals)) {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("--rate times --duration times --turns are {:.0f} requests; at most "

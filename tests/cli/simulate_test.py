@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """baton simulate: figures that can be reckoned by hand, files of requests, and what is refused."""
 import json
+import pathlib
+import re
 import xml.etree.ElementTree
 
 from baton_case import BatonCase, main
@@ -99,6 +101,18 @@ class Simulate(BatonCase):
             self.assertIn(text, texts)
         self.assertNotIn("limit of the machine", texts)
         self.assertIn("cannot write", self.fails("simulate", "--plot", self.folder / "no/x.svg"))
+
+    def test_the_document_says_what_the_program_says(self):
+        text = (pathlib.Path(__file__).parents[2] / "docs/scheduling.md").read_text()
+        command = re.search(r"(?m)^    baton (simulate .*)$", text)[1].split()
+        said = self.ok(*command)
+        for name in ("in the queue", "to first token", "between tokens", "arrival to end"):
+            rows = [re.search(rf"(?m)^ *{name} +(.*)$", source)[1] for source in (text, said)]
+            documented, found = (re.findall(r"([\d.,]+)(?: (ms|s)\b)?", row) for row in rows)
+            self.assertEqual([unit for _, unit in documented], [unit for _, unit in found])
+            for (old, _), (new, _) in zip(documented, found):
+                old, new = (float(number.replace(",", "")) for number in (old, new))
+                self.assertLess(abs(old - new), 0.1 * new, rows)
 
     def test_files_that_do_not_serve(self):
         self.assertIn("nowhere", self.fails("simulate", "--workload", "nowhere"))
