@@ -182,17 +182,20 @@ HttpServer::~HttpServer() {
   core_->Close(0);
 }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerConfig& config,
-                                                      HttpHandler& handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerConfig& config,
+                                                       HttpHandler& handler) {
   if (Result<> valid = Validate(config.limits); !valid) return Forward(valid);
   try {
     auto core = std::make_unique<Core>(config, handler);
     if (Result<> listening = core->Listen(config); !listening) return Forward(listening);
-    core->Run();
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(core)));
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kInternal, fmt::format("cannot start the server: {}", error.what()));
   }
+}
+
+void HttpServer::Start() {
+  core_->Run();
 }
 
 std::string HttpServer::address() const {

@@ -42,11 +42,13 @@ struct HttpServerConfig {
 // Threads: any.
 class HttpServer {
  public:
-  // Binds and starts. Requires: `handler` outlives the server.
+  // Binds the address; connections wait. Requires: `handler` outlives the server.
   // Errors: invalid (limits, no IP address), unavailable (the address is in use or not ours, in the
   // system's words), internal (no descriptors).
-  static Result<std::unique_ptr<HttpServer>> Start(const HttpServerConfig& config,
-                                                   HttpHandler& handler);
+  static Result<std::unique_ptr<HttpServer>> Listen(const HttpServerConfig& config,
+                                                    HttpHandler& handler);
+  // Starts the I/O thread: from now on connections are served. Once.
+  void Start();
   // As Close(0).
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -94,9 +94,10 @@ class HttpServerTest : public ::testing::Test {
  protected:
   void StartWith(const HttpLimits& limits) {
     server_.reset();
-    auto server = HttpServer::Start({.host = "127.0.0.1", .port = 0, .limits = limits}, handler_);
+    auto server = HttpServer::Listen({.host = "127.0.0.1", .port = 0, .limits = limits}, handler_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = *std::move(server);
+    server_->Start();
   }
   void SetUp() override { StartWith(HttpLimits{}); }
 
@@ -356,16 +357,16 @@ TEST_F(HttpServerTest, ClosesInOrder) {
 }
 
 TEST_F(HttpServerTest, TellsWhyItCannotStart) {
-  const auto taken = HttpServer::Start({.host = "127.0.0.1", .port = port()}, handler_);
+  const auto taken = HttpServer::Listen({.host = "127.0.0.1", .port = port()}, handler_);
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(taken.error().message, HasSubstr("127.0.0.1:"));
-  const auto name = HttpServer::Start({.host = "example", .port = 0}, handler_);
+  const auto name = HttpServer::Listen({.host = "example", .port = 0}, handler_);
   ASSERT_FALSE(name);
   EXPECT_EQ(name.error().code, ErrorCode::kInvalid);
   HttpLimits limits;
   limits.max_connections = 0;
-  const auto limit = HttpServer::Start({.limits = limits}, handler_);
+  const auto limit = HttpServer::Listen({.limits = limits}, handler_);
   ASSERT_FALSE(limit);
   EXPECT_THAT(limit.error().message, StartsWith("max_connections must be from 1 "));
 }
