@@ -75,6 +75,22 @@ class TestHttpClient {
   // Reads until the server closes.
   std::string ReadAll() { return ReadUntil("", kTimeoutMs); }
 
+  // Reads so many bytes, or what there is when the server closes.
+  std::string ReadBytes(size_t count) {
+    while (got_.size() < count && !closed_) {
+      char buffer[4096];
+      const ssize_t n = ::recv(fd_, buffer, sizeof(buffer), 0);
+      if (n <= 0) {
+        closed_ = true;
+      } else {
+        got_.append(buffer, static_cast<size_t>(n));
+      }
+    }
+    std::string read = got_.substr(0, count);
+    got_.erase(0, read.size());
+    return read;
+  }
+
   bool closed() const { return closed_; }
   bool was_reset() const { return was_reset_; }
   void ShutdownWrite() { ::shutdown(fd_, SHUT_WR); }
