@@ -3,18 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "base/number_text.h"
 #include "cli/local_time.h"
 #include "format/gguf.h"
 #include "model/arch/architecture.h"
 #include "text/chat_template.h"
+#include "text/guarded_chat.h"
 
 namespace baton {
 namespace {
-
-std::string PieceOrEmpty(const Tokenizer& tokenizer, TokenId id) {
-  return tokenizer.IsToken(id) ? std::string(tokenizer.Piece(id)) : std::string();
-}
 
 tl::unexpected<Error> NoChatTemplate() {
   return Fail(ErrorCode::kInvalid,
@@ -45,10 +44,9 @@ Result<std::string> RenderChat(const LoadedModel& model,
   }
   ChatTemplateInputs inputs;
   inputs.messages = MessagesValue(chat);
-  inputs.bos_token = PieceOrEmpty(*model.tokenizer, model.tokenizer->bos());
-  inputs.eos_token = PieceOrEmpty(*model.tokenizer, model.tokenizer->eos());
   inputs.now = LocalTimeNow();
-  Result<std::string> prompt = model.chat_template->RenderAdapted(inputs, TemplateLimits{});
+  Result<std::string> prompt =
+      RenderGuardedChat(*model.chat_template, *model.tokenizer, std::move(inputs));
   if (prompt && prompt->empty()) {
     return Fail(ErrorCode::kInvalid,
                 "the chat template makes an empty prompt of the messages; name another with "

@@ -10,6 +10,7 @@
 #include "cli/inspect_command.h"
 #include "cli/pack_command.h"
 #include "cli/run_command.h"
+#include "cli/serve_command.h"
 #include "cli/simulate_command.h"
 #include "cli/template_entry.h"
 #include "cli/tokenize_command.h"
@@ -20,6 +21,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeChatCommand());
+  commands.push_back(MakeServeCommand());
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakePackCommand());
   commands.push_back(MakeTokenizeCommand());

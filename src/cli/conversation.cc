@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "text/guarded_chat.h"
 #include "text/unicode.h"
 
 namespace baton {
@@ -29,11 +30,8 @@ Result<std::vector<TokenId>> Conversation::Encode(const std::string& rendered,
       return ids_;
     }
   }
-  Result<std::vector<TokenId>> ids =
-      tokenizer.Encode(rendered, {.add_special = true, .parse_special = true, .drop_guards = true});
+  Result<std::vector<TokenId>> ids = EncodeGuardedChat(tokenizer, rendered);
   if (!ids) return ids;
-  // An end token that the vocabulary adds would close the conversation before the answer.
-  if (tokenizer.adds_eos() && !ids->empty() && ids->back() == tokenizer.eos()) ids->pop_back();
   rendered_ = rendered;
   ids_ = *ids;
   return ids;

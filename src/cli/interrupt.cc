@@ -27,16 +27,16 @@ void DrainFd(int fd) {
   [[maybe_unused]] const ssize_t got = ::read(fd, &count, sizeof(count));
 }
 
-// Whether the program was started with SIGINT ignored, as `nohup` and shells without job control do
-// for what runs in the background. Blocking it would change that: a blocked signal is delivered to
-// a signalfd although it is ignored.
+// Whether the program was started with a signal ignored, as `nohup` and shells without job control
+// do for what runs in the background. Blocking it would change that: a blocked signal is delivered
+// to a signalfd although it is ignored.
 bool IsIgnored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 tl::unexpected<Error> NoDescriptor() {
-  return Fail(ErrorCode::kInternal, "cannot watch for SIGINT: no file descriptor to be had");
+  return Fail(ErrorCode::kInternal, "cannot watch for signals: no file descriptor to be had");
 }
 
 }  // namespace
@@ -45,12 +45,17 @@ Result<std::unique_ptr<Interrupt>> Interrupt::Make(StatusLine& status) {
   std::unique_ptr<Interrupt> interrupt(new Interrupt(status));
   interrupt->wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (interrupt->wake_fd_ < 0) return NoDescriptor();
-  if (IsIgnored(SIGINT)) return interrupt;
   sigset_t mask;
   sigemptyset(&mask);
-  sigaddset(&mask, SIGINT);
+  bool any = false;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (IsIgnored(signal)) continue;
+    sigaddset(&mask, signal);
+    any = true;
+  }
+  if (!any) return interrupt;
   if (pthread_sigmask(SIG_BLOCK, &mask, nullptr) != 0) {
-    return Fail(ErrorCode::kInternal, "cannot block SIGINT");
+    return Fail(ErrorCode::kInternal, "cannot block SIGINT and SIGTERM");
   }
   interrupt->signal_fd_ = ::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
   interrupt->stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -89,22 +94,33 @@ void Interrupt::Wait() {
     if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
     if ((waiting[1].revents & POLLIN) != 0) return;
     signalfd_siginfo info;
-    if (::read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) Note();
+    if (::read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      Note(static_cast<int>(info.ssi_signo));
+    }
   }
 }
 
-void Interrupt::Note() {
+void Interrupt::Note(int signal) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const bool ends_program = num_scopes_ == 0 || requested_;
+  const int num_scopes = num_termination_scopes_ + (signal == SIGINT ? num_scopes_ : 0);
+  const bool ends_program = num_scopes == 0 || requested_;
   requested_ = true;
   SignalFd(wake_fd_);
   if (!ends_program) return;
-  is_end_pending_ = num_delays_ > 0;
-  if (!is_end_pending_) EndProgram();
+  if (num_delays_ == 0) EndProgram(signal);
+  pending_signal_ = signal;
 }
 
-void Interrupt::EndProgram() {
+void Interrupt::EndProgram(int signal) {
   const std::unique_lock<std::timed_mutex> erased = status_.EraseForExit();
+  if (signal == SIGTERM) {
+    ::signal(SIGTERM, SIG_DFL);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    (void)pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
+    (void)::raise(SIGTERM);
+  }
   // Not exit: other threads are at work, and nothing is left to be flushed.
   ::_exit(kExitInterrupted);
 }
@@ -119,6 +135,16 @@ InterruptScope::~InterruptScope() {
   --interrupt_.num_scopes_;
 }
 
+TerminationScope::TerminationScope(Interrupt& interrupt) : interrupt_(interrupt) {
+  std::lock_guard<std::mutex> lock(interrupt_.mutex_);
+  ++interrupt_.num_termination_scopes_;
+}
+
+TerminationScope::~TerminationScope() {
+  std::lock_guard<std::mutex> lock(interrupt_.mutex_);
+  --interrupt_.num_termination_scopes_;
+}
+
 InterruptDelay::InterruptDelay(Interrupt& interrupt) : interrupt_(interrupt) {
   std::lock_guard<std::mutex> lock(interrupt_.mutex_);
   ++interrupt_.num_delays_;
@@ -127,7 +153,9 @@ InterruptDelay::InterruptDelay(Interrupt& interrupt) : interrupt_(interrupt) {
 InterruptDelay::~InterruptDelay() {
   std::lock_guard<std::mutex> lock(interrupt_.mutex_);
   --interrupt_.num_delays_;
-  if (interrupt_.num_delays_ == 0 && interrupt_.is_end_pending_) interrupt_.EndProgram();
+  if (interrupt_.num_delays_ == 0 && interrupt_.pending_signal_ != 0) {
+    interrupt_.EndProgram(interrupt_.pending_signal_);
+  }
 }
 
 }  // namespace baton

@@ -1,11 +1,14 @@
-// Ctrl-C, without a signal handler and without a global.
+// Ctrl-C and SIGTERM, without a signal handler and without a global.
 //
 // Life of an interrupt:
-//  1. SIGINT is blocked in every thread; one thread waits for it. (A program that was started with
-//     SIGINT ignored leaves it at that, and nothing below happens.)
-//  2. outside an InterruptScope it ends the program at once, with the terminal in order.
-//  3. inside one it is noted (`requested`), and what runs there stops by itself; a second one that
-//     comes before that ends the program as in 2.
+//  1. SIGINT and SIGTERM are blocked in every thread; one thread waits for them. (A program that
+//  was
+//     started with one of them ignored leaves it at that, and nothing below happens.)
+//  2. outside a scope either ends the program at once, with the terminal in order; SIGTERM as its
+//     default action would.
+//  3. inside an InterruptScope SIGINT is noted (`requested`), inside a TerminationScope SIGTERM,
+//     too, and what runs there stops by itself; a second one that comes before that ends the
+//     program as in 2.
 //  4. while an InterruptDelay lives, the end of 2 and 3 waits for it.
 #pragma once
 
@@ -19,11 +22,11 @@
 
 namespace baton {
 
-// The one receiver of SIGINT.
+// The one receiver of SIGINT and SIGTERM.
 class Interrupt {
  public:
-  // Blocks SIGINT in the calling thread and starts the thread that waits for it, unless SIGINT is
-  // ignored: then it stays ignored.
+  // Blocks the signals in the calling thread and starts the thread that waits for them. One that is
+  // ignored stays ignored.
   // Requires: no other thread runs yet (they inherit the mask); `status` outlives the object.
   // Errors: internal (the system refuses a descriptor).
   static Result<std::unique_ptr<Interrupt>> Make(StatusLine& status);
@@ -45,20 +48,22 @@ class Interrupt {
 
  private:
   friend class InterruptScope;
+  friend class TerminationScope;
   friend class InterruptDelay;
   explicit Interrupt(StatusLine& status) : status_(status) {}
   void Wait();
-  void Note();
-  [[noreturn]] void EndProgram();
+  void Note(int signal);
+  [[noreturn]] void EndProgram(int signal);
 
   StatusLine& status_;
   int signal_fd_ = -1;
   int stop_fd_ = -1;
   int wake_fd_ = -1;
   std::mutex mutex_;
-  int num_scopes_ = 0;           // guarded by mutex_
-  int num_delays_ = 0;           // guarded by mutex_
-  bool is_end_pending_ = false;  // guarded by mutex_
+  int num_scopes_ = 0;              // guarded by mutex_
+  int num_termination_scopes_ = 0;  // guarded by mutex_
+  int num_delays_ = 0;              // guarded by mutex_
+  int pending_signal_ = 0;          // guarded by mutex_; not 0: ends the program after the delays
   std::atomic<bool> requested_ = false;
   std::thread thread_;
 };
@@ -70,6 +75,18 @@ class InterruptScope {
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  Interrupt& interrupt_;
+};
+
+// While it lives, Ctrl-C and SIGTERM are noted instead of ending the program.
+class TerminationScope {
+ public:
+  explicit TerminationScope(Interrupt& interrupt);
+  ~TerminationScope();
+  TerminationScope(const TerminationScope&) = delete;
+  TerminationScope& operator=(const TerminationScope&) = delete;
 
  private:
   Interrupt& interrupt_;

@@ -40,6 +40,19 @@ TEST(Interrupt, InsideAScopeItIsNotedAndForgotten) {
   }
 }
 
+TEST(Interrupt, InsideATerminationScopeSigtermIsNoted) {
+  StringOutput screen;
+  StatusLine status(screen, true, nullptr);
+  const auto interrupt = Interrupt::Make(status).value();
+  const TerminationScope scope(*interrupt);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ::kill(::getpid(), signal);
+    WaitFor(*interrupt);
+    EXPECT_TRUE(IsReadable(interrupt->wake_fd()));
+    interrupt->Clear();
+  }
+}
+
 class InterruptDeathTest : public ::testing::Test {
  protected:
   InterruptDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -71,6 +84,35 @@ TEST_F(InterruptDeathTest, TheSecondOneEndsTheProgram) {
         while (true) ::pause();
       },
       ::testing::ExitedWithCode(kExitInterrupted), "");
+}
+
+TEST_F(InterruptDeathTest, SigtermEndsTheProgramAsItsDefaultDoes) {
+  EXPECT_EXIT(
+      {
+        FdOutput screen(STDERR_FILENO, "standard error");
+        StatusLine status(screen, true, nullptr);
+        const auto interrupt = Interrupt::Make(status).value();
+        const InterruptScope scope(*interrupt);
+        status.Draw("half way");
+        ::kill(::getpid(), SIGTERM);
+        while (true) ::pause();
+      },
+      ::testing::KilledBySignal(SIGTERM), "half way\r\x1b\\[K$");
+}
+
+TEST_F(InterruptDeathTest, ASecondSigtermEndsTheProgram) {
+  EXPECT_EXIT(
+      {
+        StringOutput screen;
+        StatusLine status(screen, true, nullptr);
+        const auto interrupt = Interrupt::Make(status).value();
+        const TerminationScope scope(*interrupt);
+        ::kill(::getpid(), SIGTERM);
+        WaitFor(*interrupt);
+        ::kill(::getpid(), SIGTERM);
+        while (true) ::pause();
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST_F(InterruptDeathTest, ADelayPutsTheEndOff) {

@@ -6,7 +6,7 @@ import subprocess
 
 from baton_case import BATON, BatonCase, main
 
-COMMANDS = ["run", "chat", "inspect", "pack", "tokenize", "detokenize", "template",
+COMMANDS = ["run", "chat", "serve", "inspect", "pack", "tokenize", "detokenize", "template",
             "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model",
             "bench serve", "simulate"]
 MODEL = "nowhere.gguf"
@@ -117,7 +117,8 @@ class Usage(BatonCase):
     TEMPLATE = ["template", MODEL, "--messages", "x"]
     KERNELS = ["bench", "kernels"]
     BENCH = ["bench", "model", MODEL]
-    SERVE = ["bench", "serve", MODEL]
+    BENCH_SERVE = ["bench", "serve", MODEL]
+    SERVE = ["serve", MODEL]
     SIMULATE = ["simulate"]
     WRONG = [
         (RUN, "--logit-bias", ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1",
@@ -161,18 +162,27 @@ class Usage(BatonCase):
         (BENCH, "--isa", ["mmx"]),
         (BENCH, "--repeat", ["0", "1001"]),
         (BENCH, "--plot", [""]),
-        (SERVE, "--clients", ["0", "1025", "1,,2", "x", ""]),
-        (SERVE, "--rate", ["0", "nan", "inf", "-1", "1,two", ""]),
-        (SERVE, "--requests", ["0", "1000001", "x"]),
-        (SERVE, "--prompt", ["0", "1,2", "x"]),
-        (SERVE, "--shared", ["-1", "x"]),
-        (SERVE, "--output", ["0", "x"]),
-        (SERVE, "--long-prompt", ["0", "x"]),
-        (SERVE, "--max-running", ["0", "1025", "x"]),
+        (BENCH_SERVE, "--clients", ["0", "1025", "1,,2", "x", ""]),
+        (BENCH_SERVE, "--rate", ["0", "nan", "inf", "-1", "1,two", ""]),
+        (BENCH_SERVE, "--requests", ["0", "1000001", "x"]),
+        (BENCH_SERVE, "--prompt", ["0", "1,2", "x"]),
+        (BENCH_SERVE, "--shared", ["-1", "x"]),
+        (BENCH_SERVE, "--output", ["0", "x"]),
+        (BENCH_SERVE, "--long-prompt", ["0", "x"]),
+        (BENCH_SERVE, "--max-running", ["0", "1025", "x"]),
+        (BENCH_SERVE, "--kv-tokens", ["0", "x"]),
+        (BENCH_SERVE, "--ttft-limit", ["-1", "nan", "x"]),
+        (BENCH_SERVE, "--gap-limit", ["-1", "nan", "x"]),
+        (BENCH_SERVE, "--plot", [""]),
+        (SERVE, "--host", ["", "example.org", "1.2.3", "*"]),
+        (SERVE, "--port", ["-1", "65536", "http"]),
+        (SERVE, "--name", ["", "two words"]),
+        (SERVE, "--api-key-file", [""]),
+        (SERVE, "--cors-origin", ["*", "", "chat.example", "https://chat.example/"]),
+        (SERVE, "--allowed-host", ["", "a b"]),
+        (SERVE, "--drain-seconds", ["-1", "x"]),
+        (SERVE, "--max-running", ["0", "1025"]),
         (SERVE, "--kv-tokens", ["0", "x"]),
-        (SERVE, "--ttft-limit", ["-1", "nan", "x"]),
-        (SERVE, "--gap-limit", ["-1", "nan", "x"]),
-        (SERVE, "--plot", [""]),
         (SIMULATE, "--workload", [""]),
         (SIMULATE, "--rate", ["0", "-1", "nan", "1e7"]),
         (SIMULATE, "--duration", ["0", "inf"]),
@@ -196,6 +206,8 @@ class Usage(BatonCase):
         (SIMULATE, "--step-times", ["", "1,1,1,1", "1,1,1,1,1,1", "1,1,x,1,1", "1,1,-1,1,1"]),
         (SIMULATE, "--time-model", [""]),
         (SIMULATE, "--noise", ["-0.1", "1.1"]),
+        (SERVE, "--max-queue", ["-1"]),
+        (SERVE, "--max-queue-tokens", ["0"]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]

@@ -1,0 +1,301 @@
+#include "cli/serve_command.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "cli/chat_template_option.h"
+#include "cli/input.h"
+#include "cli/local_time.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/open_model.h"
+#include "cli/serve_stop.h"
+#include "engine/engine.h"
+#include "format/gguf.h"
+#include "model/arch/architecture.h"
+#include "serve/api_keys.h"
+#include "serve/service.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kDefaultMaxRunning = 16;
+constexpr int64_t kMaxMaxRunning = 1024;
+// The cache that a server takes unless told otherwise: some hundred megabytes for small models.
+constexpr int64_t kDefaultKvTokens = 32768;
+constexpr int64_t kDefaultPort = 8080;
+constexpr int64_t kDefaultDrainSeconds = 30;
+constexpr int64_t kMaxTokens = int64_t{1} << 40;
+// For what is being sent when all requests are ended.
+constexpr int64_t kCloseGraceMs = 2'000;
+constexpr rlim_t kWantedDescriptors = 65'536;
+
+// Connections are descriptors, and the usual soft limit is low.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kWantedDescriptors));
+  // Where it may not be raised, fewer clients can connect.
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+uint64_t RandomNumber() {
+  uint64_t number = 0;
+  // So few bytes come at once or, on a machine that is starting, a little later.
+  while (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+  }
+  return number;
+}
+
+class ServeCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "serve",
+            .summary = "serve many clients over HTTP, as the OpenAI API",
+            .usages = {"MODEL [--port N] [OPTION]..."},
+            .description =
+                {"Opens the model and answers /v1/chat/completions, /v1/completions, /v1/models, "
+                 "/tokenize, /detokenize, /health, /livez, /readyz, /metrics and /openapi.json; "
+                 "docs/serve.md describes them. When it is ready it prints one line with its "
+                 "address. Every ended request is one line of JSON on standard error.",
+                 "It listens on this machine only, unless --host says otherwise; TLS is the task "
+                 "of a proxy in front. SIGTERM or Ctrl-C lets running requests finish; a second "
+                 "one stops at once."},
+            .examples = {"baton serve model.gguf --port 8080",
+                         "baton serve model.gguf --host 0.0.0.0 --api-key-file keys.txt"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Server");
+    options.Parsed({.names = "--host",
+                    .value = "ADDRESS",
+                    .help = "IP address to listen on (default: 127.0.0.1)"},
+                   [this](const std::string& given) { return TakeHost(given); });
+    options.Integer(
+        {.names = "--port", .value = "N", .help = "Port; 0 takes any free one (default: 8080)"},
+        {.min = 0, .max = 65535}, &port_);
+    options.Parsed({.names = "--name",
+                    .value = "NAME",
+                    .help = "What clients call the model (default: the file's name without .gguf)"},
+                   [this](const std::string& given) { return TakeWord(given, name_); });
+    options.File({.names = "--api-key-file",
+                  .value = "FILE",
+                  .help = "Keys, one a line; clients must send one",
+                  .dash_is_input = true},
+                 &key_file_);
+    options.ParsedEach({.names = "--cors-origin",
+                        .value = "ORIGIN",
+                        .help = "Pages of this origin may use the server (https://host[:port]); "
+                                "may be repeated (default: none)"},
+                       [this](const std::string& origin) -> Result<> {
+                         const Result<> valid =
+                             Validate(OriginRules{.origins = {origin}, .hosts = {}});
+                         if (!valid) return Fail(ErrorCode::kInvalid, ": " + valid.error().message);
+                         origins_.push_back(origin);
+                         return {};
+                       });
+    options.ParsedEach({.names = "--allowed-host",
+                        .value = "NAME",
+                        .help = "A Host name that requests may carry besides those of this "
+                                "machine; for proxies that pass it on; may be repeated"},
+                       [this](const std::string& given) -> Result<> {
+                         std::optional<std::string> host;
+                         if (Result<> taken = TakeWord(given, host); !taken) return taken;
+                         hosts_.push_back(*host);
+                         return {};
+                       });
+    options.Integer({.names = "--drain-seconds",
+                     .value = "N",
+                     .help = "Time for running requests after SIGTERM or Ctrl-C (default: 30)"},
+                    {.min = 0, .max = 86'400}, &drain_seconds_);
+    chat_template_.Declare(options);
+    DeclareScheduling(options);
+    options.Flag({.names = "--print-config",
+                  .value = "",
+                  .help = "Print every limit and its value, and exit"},
+                 &print_config_);
+    compute_.Declare(options);
+  }
+
+  Result<> Check() override { return model_.Check(); }
+
+  Result<> Run(Console& console) override {
+    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    if (Result<> chosen = chat_template_.Apply(console.in, *load); !chosen) return chosen;
+    load->max_running = static_cast<int32_t>(max_running_.value_or(kDefaultMaxRunning));
+    const Result<int64_t> context = ContextOf(*load);
+    if (!context) return Forward(context);
+    load->kv_tokens = kv_tokens_.value_or(
+        std::clamp(kDefaultKvTokens, *context, *context * int64_t{load->max_running}));
+    if (print_config_) {
+      return console.out.Write(ToText(ConfigOf(*load, *context)) + ToText(HttpLimits{}));
+    }
+    Result<ServiceConfig> config = ReadServiceConfig(console);
+    if (!config) return Forward(config);
+    RaiseDescriptorLimit();
+    return compute_.Finish(Serve(*load, *std::move(config), console), console);
+  }
+
+ private:
+  Result<> TakeHost(const std::string& given) {
+    std::array<unsigned char, sizeof(in6_addr)> address{};
+    if (given != "localhost" && ::inet_pton(AF_INET, given.c_str(), address.data()) != 1 &&
+        ::inet_pton(AF_INET6, given.c_str(), address.data()) != 1) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("takes an IP address or localhost, not '{}'", given));
+    }
+    host_ = given;
+    return {};
+  }
+
+  static Result<> TakeWord(const std::string& given, std::optional<std::string>& place) {
+    constexpr size_t kMaxBytes = 200;
+    const bool is_word =
+        !given.empty() && given.size() <= kMaxBytes &&
+        std::all_of(given.begin(), given.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    if (!is_word) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("takes a word of visible ASCII characters, not '{}'", given));
+    }
+    place = given;
+    return {};
+  }
+
+  void DeclareScheduling(OptionSet& options) {
+    options.Group("Scheduling");
+    options.Integer({.names = "--max-running",
+                     .value = "N",
+                     .help = "Requests computed at the same time (default: 16)"},
+                    {.min = 1, .max = kMaxMaxRunning}, &max_running_);
+    options.Integer({.names = "--kv-tokens",
+                     .value = "N",
+                     .help = "Tokens that the KV cache has room for, all requests and kept "
+                             "prefixes together (default: 32768, and at least the context)"},
+                    {.min = 1, .max = kMaxTokens}, &kv_tokens_);
+    options.Integer({.names = "--max-queue",
+                     .value = "N",
+                     .help = "Requests that may wait; more are refused with 429 (default: 1024)"},
+                    {.min = 0, .max = 1'000'000}, &max_queue_);
+    options.Integer({.names = "--max-queue-tokens",
+                     .value = "N",
+                     .help = "Prompt tokens that may wait (default: 4194304)"},
+                    {.min = 1, .max = kMaxTokens}, &max_queue_tokens_);
+    options.Flag({.names = "--no-prefix-cache",
+                  .value = "",
+                  .help = "Do not keep what was read for requests that begin alike"},
+                 &no_prefix_cache_);
+  }
+
+  static Result<int64_t> ContextOf(const LoadOptions& load) {
+    if (load.context_tokens) return *load.context_tokens;
+    const Result<GgufFile> file = GgufFile::Open(load.path);
+    if (!file) return Forward(file);
+    const Result<ModelSpec> spec = ReadModelSpec(*file);
+    if (!spec) return Forward(spec);
+    return spec->trained_context;
+  }
+
+  EngineConfig ConfigOf(const LoadOptions& load, int64_t context) const {
+    EngineConfig config = EngineConfigOf(load, context);
+    config.max_queue_requests = max_queue_.value_or(config.max_queue_requests);
+    config.max_queue_tokens = max_queue_tokens_.value_or(config.max_queue_tokens);
+    config.prefix_cache = !no_prefix_cache_;
+    return config;
+  }
+
+  Result<ServiceConfig> ReadServiceConfig(Console& console) const {
+    ServiceConfig config{.origins = {.origins = origins_,
+                                     .hosts = hosts_,
+                                     .is_loopback = IsLoopbackHost(host_.value_or("127.0.0.1"))}};
+    if (!key_file_) return config;
+    const Result<std::string> text = ReadTextOrInput(*key_file_, console.in);
+    if (!text) return Forward(text);
+    Result<std::vector<std::string>> keys = ParseApiKeys(*text);
+    if (!keys) return Fail(keys.error().code, *key_file_ + ": " + keys.error().message);
+    config.api_keys = *std::move(keys);
+    return config;
+  }
+
+  std::string ModelName() const {
+    return name_.value_or(std::filesystem::path(model_.path()).stem().string());
+  }
+
+  Result<> Serve(const LoadOptions& load, ServiceConfig config, Console& console) const {
+    const TerminationScope scope(console.interrupt);
+    Service service(std::move(config),
+                    {.clock = console.clock,
+                     .unix_seconds = [] { return static_cast<int64_t>(std::time(nullptr)); },
+                     .local_time = LocalTimeNow,
+                     .random = RandomNumber,
+                     .write_log =
+                         [&err = console.err](const std::string& lines) {
+                           // A log that nobody reads any more stops nothing.
+                           (void)err.Write(lines);
+                         }});
+    auto server = HttpServer::Listen({.host = host_.value_or("127.0.0.1"),
+                                      .port = static_cast<uint16_t>(port_.value_or(kDefaultPort))},
+                                     service);
+    if (!server) return Forward(server);
+    service.SetServer(**server);
+    (*server)->Start();
+    auto stop = std::make_unique<ServeStop>(console, drain_seconds_.value_or(kDefaultDrainSeconds));
+    Result<LoadedModel> model = OpenModel(load, console);
+    if (!model) return Forward(model);
+    auto engine = Engine::Make(*model, ConfigOf(load, model->context_tokens));
+    if (!engine) return Forward(engine);
+    EngineBackend backend(**engine);
+    stop->SetActions({.drain =
+                          [&] {
+                            service.Drain();
+                            (*engine)->Stop(/*drain=*/true);
+                          },
+                      .stop = [&] { (*engine)->Stop(/*drain=*/false); }});
+    service.SetModel({.text = MakeTextModel(ModelName(), *model->tokenizer,
+                                            model->chat_template.get(), model->context_tokens),
+                      .backend = backend});
+    Result<> done = console.out.Write(
+        fmt::format("Serving {} at http://{}\n", ModelName(), (*server)->address()));
+    if (done) done = (*engine)->Run();
+    // Its actions speak to the engine.
+    stop.reset();
+    service.Drain();
+    (*server)->Close(kCloseGraceMs);
+    return done;
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  ChatTemplateOption chat_template_;
+  std::optional<std::string> host_;
+  std::optional<int64_t> port_;
+  std::optional<std::string> name_;
+  std::optional<std::string> key_file_;
+  std::vector<std::string> origins_;
+  std::vector<std::string> hosts_;
+  std::optional<int64_t> drain_seconds_;
+  std::optional<int64_t> max_running_;
+  std::optional<int64_t> kv_tokens_;
+  std::optional<int64_t> max_queue_;
+  std::optional<int64_t> max_queue_tokens_;
+  bool no_prefix_cache_ = false;
+  bool print_config_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeServeCommand() {
+  return std::make_unique<ServeCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,12 @@
+// `baton serve`.
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace baton {
+
+std::unique_ptr<Command> MakeServeCommand();
+
+}  // namespace baton

@@ -1,0 +1,294 @@
+// The bodies of both kinds of call: what is taken, what is refused, and in whose name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "serve/chat_call.h"
+#include "serve/completion_call.h"
+#include "serve/json_body.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const CallLimits kLimits{.vocab_size = 100};
+
+ApiResult<ChatCall> Chat(const std::string& fields) {
+  const auto json = ParseJsonBody(R"({"messages":[{"role":"user","content":"hi"}])" +
+                                  (fields.empty() ? "" : "," + fields) + "}");
+  if (!json) return ForwardApi(json);
+  return ReadChatCall(*json, kLimits);
+}
+
+ApiResult<ChatCall> ChatOf(const std::string& messages) {
+  const auto json = ParseJsonBody("{\"messages\":" + messages + "}");
+  if (!json) return ForwardApi(json);
+  return ReadChatCall(*json, kLimits);
+}
+
+ApiResult<CompletionCall> Completion(const std::string& fields) {
+  const auto json = ParseJsonBody("{" + fields + "}");
+  if (!json) return ForwardApi(json);
+  return ReadCompletionCall(*json, kLimits);
+}
+
+TEST(ApiCallsTest, DefaultsAreThoseOfTheApi) {
+  const auto call = Chat("");
+  ASSERT_TRUE(call);
+  const SamplingParams& sampling = call->fields.sampling;
+  EXPECT_EQ(sampling.temperature, 1.0);
+  EXPECT_EQ(sampling.top_p, 1.0);
+  EXPECT_EQ(sampling.top_k, 0);
+  EXPECT_EQ(sampling.min_p, 0.0);
+  EXPECT_FALSE(sampling.has_penalties());
+  EXPECT_EQ(sampling.num_top_logprobs, std::nullopt);
+  EXPECT_EQ(call->fields.max_tokens, std::nullopt);
+  EXPECT_EQ(call->fields.seed, std::nullopt);
+  EXPECT_EQ(call->fields.num_choices, 1);
+  EXPECT_FALSE(call->fields.stream);
+  EXPECT_TRUE(call->add_generation_prompt);
+  const auto completion = Completion(R"("prompt":"x")");
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->fields.max_tokens, 16);
+}
+
+TEST(ApiCallsTest, EveryFieldArrives) {
+  const auto call = Chat(
+      R"("model":"m","temperature":0.5,"top_p":0.9,"top_k":7,"min_p":0.1,"repetition_penalty":1.5,
+         "frequency_penalty":-2,"presence_penalty":2,"logit_bias":{"99":-100,"0":2.5},"seed":-1,
+         "stop":["a","bc"],"max_completion_tokens":9,"n":3,"logprobs":true,"top_logprobs":5,
+         "stream":true,"stream_options":{"include_usage":true},"return_progress":true,
+         "ignore_eos":true,"user":"somebody","made_up":{"x":[1]},"tools":[],"suffix":null)");
+  ASSERT_TRUE(call) << call.error().message;
+  const CallFields& fields = call->fields;
+  EXPECT_EQ(fields.model, "m");
+  EXPECT_EQ(fields.sampling.temperature, 0.5);
+  EXPECT_EQ(fields.sampling.top_p, 0.9);
+  EXPECT_EQ(fields.sampling.top_k, 7);
+  EXPECT_EQ(fields.sampling.min_p, 0.1);
+  EXPECT_EQ(fields.sampling.repetition_penalty, 1.5);
+  EXPECT_EQ(fields.sampling.frequency_penalty, -2.0);
+  EXPECT_EQ(fields.sampling.presence_penalty, 2.0);
+  ASSERT_EQ(fields.sampling.logit_bias.size(), 2u);
+  EXPECT_EQ(fields.sampling.logit_bias[0].token, 99);
+  EXPECT_EQ(fields.sampling.logit_bias[0].bias, -100.0);
+  EXPECT_EQ(fields.seed, ~uint64_t{0});
+  EXPECT_EQ(fields.stops, (std::vector<std::string>{"a", "bc"}));
+  EXPECT_EQ(fields.max_tokens, 9);
+  EXPECT_EQ(fields.num_choices, 3);
+  EXPECT_EQ(fields.sampling.num_top_logprobs, 5);
+  EXPECT_TRUE(fields.stream);
+  EXPECT_TRUE(fields.include_usage);
+  EXPECT_TRUE(fields.return_progress);
+  EXPECT_TRUE(fields.ignore_eos);
+  EXPECT_EQ(Chat(R"("stop":"one")")->fields.stops, std::vector<std::string>{"one"});
+  EXPECT_EQ(Chat(R"("top_k":-1)")->fields.sampling.top_k, 0);
+  EXPECT_EQ(Chat(R"("logprobs":true)")->fields.sampling.num_top_logprobs, 0);
+  EXPECT_EQ(Chat(R"("logprobs":false)")->fields.sampling.num_top_logprobs, std::nullopt);
+  EXPECT_EQ(Chat(R"("max_tokens":4,"max_completion_tokens":4)")->fields.max_tokens, 4);
+  EXPECT_TRUE(Chat(R"("temperature":null,"stop":null,"stream_options":null,"n":null,
+                      "logit_bias":null,"max_tokens":null,"model":null,"seed":null)"));
+  EXPECT_TRUE(Chat(R"("stop":[],"logit_bias":{},"response_format":{"type":"text"})"));
+}
+
+// A field with something wrong, and its name.
+struct BadCase {
+  std::string fields;
+  std::string param;
+};
+
+// Every case in both kinds of call.
+void ExpectRefused(const std::vector<BadCase>& cases) {
+  for (const BadCase& bad : cases) {
+    const auto call = Chat(bad.fields);
+    ASSERT_FALSE(call) << bad.fields;
+    EXPECT_EQ(call.error().status, 400) << bad.fields;
+    EXPECT_EQ(call.error().param, bad.param) << call.error().message;
+    const auto completion = Completion("\"prompt\":\"x\"," + bad.fields);
+    ASSERT_FALSE(completion) << bad.fields;
+    EXPECT_EQ(completion.error().param, bad.param);
+  }
+}
+
+TEST(ApiCallsTest, WrongNumbersAreRefusedByName) {
+  ExpectRefused({
+      {R"("temperature":-1)", "temperature"},
+      {R"("temperature":1e10)", "temperature"},
+      {R"("temperature":"0.5")", "temperature"},
+      {R"("temperature":[])", "temperature"},
+      {R"("top_p":1.5)", "top_p"},
+      {R"("top_p":-0.1)", "top_p"},
+      {R"("top_k":-2)", "top_k"},
+      {R"("top_k":1.5)", "top_k"},
+      {R"("top_k":1e308)", "top_k"},
+      {R"("min_p":2)", "min_p"},
+      {R"("repetition_penalty":0)", "repetition_penalty"},
+      {R"("repetition_penalty":-1)", "repetition_penalty"},
+      {R"("frequency_penalty":2.1)", "frequency_penalty"},
+      {R"("presence_penalty":true)", "presence_penalty"},
+      {R"("n":0)", "n"},
+      {R"("n":-1)", "n"},
+      {R"("n":1.5)", "n"},
+      {R"("n":1000000)", "n"},
+      {R"("n":"2")", "n"},
+      {R"("best_of":2)", "best_of"},
+      {R"("max_tokens":-1)", "max_tokens"},
+      {R"("max_tokens":9223372036854775808)", "max_tokens"},
+      {R"("max_tokens":"5")", "max_tokens"},
+      {R"("max_completion_tokens":1.5)", "max_completion_tokens"},
+      {R"("max_tokens":4,"max_completion_tokens":5)", "max_tokens"},
+      {R"("seed":18446744073709551616)", "seed"},
+      {R"("seed":"x")", "seed"},
+  });
+}
+
+TEST(ApiCallsTest, WrongTypesAreRefusedByName) {
+  ExpectRefused({
+      {R"("stop":1)", "stop"},
+      {R"("stop":"")", "stop"},
+      {R"("stop":[""])", "stop"},
+      {R"("stop":["a",null])", "stop"},
+      {R"("stop":{"a":1})", "stop"},
+      {R"("logit_bias":{"100":-5})", "logit_bias"},
+      {R"("logit_bias":{"-1":5})", "logit_bias"},
+      {R"("logit_bias":{"x":1})", "logit_bias"},
+      {R"("logit_bias":{"":1})", "logit_bias"},
+      {R"("logit_bias":{"01":1})", "logit_bias"},
+      {R"("logit_bias":{"99999999999999999999":1})", "logit_bias"},
+      {R"("logit_bias":{"12":1e30})", "logit_bias"},
+      {R"("logit_bias":{"12":false})", "logit_bias"},
+      {R"("logit_bias":{"12":null})", "logit_bias"},
+      {R"("logit_bias":[[12,1]])", "logit_bias"},
+      {R"("stream":1)", "stream"},
+      {R"("stream":"true")", "stream"},
+      {R"("stream_options":{"include_usage":true})", "stream_options"},
+      {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options.include_usage"},
+      {R"("stream":true,"stream_options":[])", "stream_options"},
+      {R"("return_progress":"yes")", "return_progress"},
+      {R"("ignore_eos":0)", "ignore_eos"},
+      {R"("model":7)", "model"},
+      {R"("tools":[{"type":"function"}])", "tools"},
+      {R"("functions":[{}])", "functions"},
+      {R"("response_format":{"type":"json_object"})", "response_format"},
+      {R"("response_format":"json")", "response_format"},
+      {R"("suffix":"x")", "suffix"},
+  });
+  const std::string many_stops = Json(std::vector<std::string>(1025, "a")).dump();
+  EXPECT_EQ(Chat("\"stop\":" + many_stops).error().param, "stop");
+  const std::string long_stop = Json(std::string(70'000, 'a')).dump();
+  EXPECT_EQ(Chat("\"stop\":" + long_stop).error().param, "stop");
+}
+
+TEST(ApiCallsTest, ChatHasItsOwnFields) {
+  const std::vector<BadCase> cases = {
+      {R"("logprobs":5)", "logprobs"},
+      {R"("top_logprobs":5)", "top_logprobs"},
+      {R"("logprobs":false,"top_logprobs":5)", "top_logprobs"},
+      {R"("logprobs":true,"top_logprobs":-1)", "top_logprobs"},
+      {R"("logprobs":true,"top_logprobs":1000000)", "top_logprobs"},
+      {R"("modalities":["text","audio"])", "modalities"},
+      {R"("continue_final_message":true,"add_generation_prompt":true)", "continue_final_message"},
+      {R"("add_generation_prompt":1)", "add_generation_prompt"},
+  };
+  for (const BadCase& bad : cases) {
+    const auto call = Chat(bad.fields);
+    ASSERT_FALSE(call) << bad.fields;
+    EXPECT_EQ(call.error().param, bad.param);
+  }
+  EXPECT_FALSE(Chat(R"("continue_final_message":true)")->add_generation_prompt);
+}
+
+TEST(ApiCallsTest, MessagesAreChecked) {
+  const std::vector<BadCase> cases = {
+      {"null", "messages"},
+      {"[]", "messages"},
+      {"{}", "messages"},
+      {"\"hi\"", "messages"},
+      {"[1]", "messages[0]"},
+      {"[null]", "messages[0]"},
+      {"[{}]", "messages[0].role"},
+      {R"([{"role":"user"}])", "messages[0].content"},
+      {R"([{"role":null,"content":"x"}])", "messages[0].role"},
+      {R"([{"role":1,"content":"x"}])", "messages[0].role"},
+      {R"([{"role":"critic","content":"x"}])", "messages[0].role"},
+      {R"([{"role":"<|im_start|>","content":"x"}])", "messages[0].role"},
+      {R"([{"role":"user","content":"x"},{"role":"user","content":null}])", "messages[1].content"},
+      {R"([{"role":"user","content":5}])", "messages[0].content"},
+      {R"([{"role":"user","content":{"text":"x"}}])", "messages[0].content"},
+      {R"([{"role":"user","content":[]}])", "messages[0].content"},
+      {R"([{"role":"user","content":["x"]}])", "messages[0].content[0]"},
+      {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0].text"},
+      {R"([{"role":"user","content":[{"type":"text","text":"a"},
+           {"type":"image_url","image_url":{"url":"http://x/y"}}]}])",
+       "messages[0].content[1].type"},
+  };
+  for (const BadCase& bad : cases) {
+    const auto call = ChatOf(bad.fields);
+    ASSERT_FALSE(call) << bad.fields;
+    EXPECT_EQ(call.error().status, 400);
+    EXPECT_EQ(call.error().param, bad.param) << bad.fields;
+  }
+  EXPECT_FALSE(ParseJsonBody("{}").has_value() && ReadChatCall(*ParseJsonBody("{}"), kLimits));
+  const auto call = ChatOf(
+      R"([{"role":"developer","content":"d"},{"role":"assistant","content":null,"tool_calls":[]},
+          {"role":"tool","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])");
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(call->messages[0]["role"], "system");
+}
+
+TEST(ApiCallsTest, PromptsComeInFourForms) {
+  const auto prompts = [](const std::string& prompt) {
+    return Completion("\"prompt\":" + prompt)->prompts;
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(prompts("\"x\""), std::vector<CompletionPrompt>({std::string("x")}));
+  EXPECT_EQ(prompts("[1,99]"), std::vector<CompletionPrompt>({Ids{1, 99}}));
+  EXPECT_EQ(prompts(R"(["x","y"])"),
+            std::vector<CompletionPrompt>({std::string("x"), std::string("y")}));
+  EXPECT_EQ(prompts("[[1],[2,3]]"), std::vector<CompletionPrompt>({Ids{1}, Ids{2, 3}}));
+  const std::vector<BadCase> cases = {
+      {"null", "prompt"},
+      {"[]", "prompt"},
+      {"[[]]", "prompt[0]"},
+      {"5", "prompt"},
+      {"{}", "prompt"},
+      {"[-1]", "prompt"},
+      {"[100]", "prompt"},
+      {"[2147483648]", "prompt"},
+      {"[1.5]", "prompt"},
+      {"[1,\"x\"]", "prompt"},
+      {"[\"x\",1]", "prompt"},
+      {"[\"x\",[1]]", "prompt"},
+      {"[true]", "prompt"},
+      {"[[1],[\"x\"]]", "prompt[1]"},
+      {"[[1],[100]]", "prompt[1]"},
+      {"[null]", "prompt"},
+  };
+  for (const BadCase& bad : cases) {
+    const auto call = Completion("\"prompt\":" + bad.fields);
+    ASSERT_FALSE(call) << bad.fields;
+    EXPECT_EQ(call.error().param, bad.param) << bad.fields;
+  }
+  const std::string many = Json(std::vector<std::string>(65, "x")).dump();
+  EXPECT_TRUE(Completion("\"prompt\":" + many));
+  EXPECT_EQ(Completion("\"n\":2,\"prompt\":" + many).error().param, "prompt");
+  EXPECT_EQ(Completion(R"("prompt":"x","logprobs":true)").error().param, "logprobs");
+  EXPECT_EQ(Completion(R"("prompt":"x","logprobs":101)").error().param, "logprobs");
+  EXPECT_EQ(Completion(R"("prompt":"x","logprobs":0)")->fields.sampling.num_top_logprobs, 0);
+  EXPECT_EQ(Completion(R"("prompt":"x","echo":true,"logprobs":0)").error().param, "echo");
+  EXPECT_EQ(Completion(R"("prompt":"x","echo":1)").error().param, "echo");
+}
+
+TEST(ApiCallsTest, ChoicesHaveStreamsOfTheirOwn) {
+  EXPECT_EQ(SeedOfChoice(7, 0), 7u);
+  EXPECT_NE(SeedOfChoice(7, 1), SeedOfChoice(7, 2));
+  EXPECT_NE(SeedOfChoice(7, 1), SeedOfChoice(8, 1));
+  EXPECT_EQ(SeedOfChoice(7, 1), SeedOfChoice(7, 1));
+}
+
+}  // namespace
+}  // namespace baton

@@ -1,0 +1,171 @@
+#include "serve/json_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "text/unicode.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxQuotedBytes = 100;
+
+tl::unexpected<ApiError> BadBody(std::string message) {
+  return tl::unexpected<ApiError>(FieldError({}, std::move(message), "invalid_json"));
+}
+
+// Whether brackets nest no deeper than the limit, whatever else is wrong.
+bool IsShallow(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxJsonDepth) return false;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return true;
+}
+
+std::string Quoted(const std::string& text) {
+  return ReplaceInvalidUtf8(std::string_view(text).substr(0, kMaxQuotedBytes));
+}
+
+}  // namespace
+
+ApiResult<Json> ParseJsonBody(std::string_view body) {
+  if (!IsShallow(body)) {
+    return BadBody(fmt::format("the JSON is nested deeper than {} levels", kMaxJsonDepth));
+  }
+  std::vector<std::set<std::string>> keys;
+  std::optional<std::string> repeated;
+  const auto note = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.empty()) {
+      const auto& key = value.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second && !repeated) repeated = key;
+    }
+    return true;
+  };
+  try {
+    Json json = Json::parse(body, note);
+    if (repeated) {
+      return BadBody(fmt::format("the key '{}' stands twice in one object", Quoted(*repeated)));
+    }
+    if (!json.is_object()) return BadBody("the body must be a JSON object");
+    return json;
+  } catch (const Json::exception& error) {
+    // The library's words begin with a number in brackets that means nothing to a client.
+    std::string_view why = error.what();
+    why.remove_prefix(std::min(why.find("] ") + 2, why.size()));
+    return BadBody(fmt::format("the body is no JSON: {}",
+                               ReplaceInvalidUtf8(why.substr(0, 3 * kMaxQuotedBytes))));
+  }
+}
+
+std::string_view JsonTypeName(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "an object";
+    case Json::value_t::array:
+      return "a list";
+    case Json::value_t::string:
+      return "a string";
+    case Json::value_t::boolean:
+      return "a truth value";
+    case Json::value_t::number_float:
+      return "a number with a fraction";
+    default:
+      return "a number";
+  }
+}
+
+JsonFields::JsonFields(const Json& object, std::string name)
+    : object_(&object), name_(std::move(name)) {}
+
+const Json* JsonFields::Find(std::string_view field) const {
+  const auto found = object_->find(field);
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string JsonFields::NameOf(std::string_view field) const {
+  return name_.empty() ? std::string(field) : fmt::format("{}.{}", name_, field);
+}
+
+tl::unexpected<ApiError> JsonFields::WrongType(std::string_view field, std::string_view wanted,
+                                               const Json& value) const {
+  return tl::unexpected<ApiError>(
+      FieldError(NameOf(field),
+                 fmt::format("'{}' must be {}, not {}", NameOf(field), wanted, JsonTypeName(value)),
+                 "invalid_type"));
+}
+
+ApiResult<std::optional<bool>> JsonFields::Bool(std::string_view field) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return std::optional<bool>();
+  if (!value->is_boolean()) return WrongType(field, "true or false", *value);
+  return std::optional<bool>(value->get<bool>());
+}
+
+ApiResult<std::optional<int64_t>> JsonFields::Integer(std::string_view field,
+                                                      IntegerLimits limits) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return std::optional<int64_t>();
+  if (!value->is_number_integer()) return WrongType(field, "a whole number", *value);
+  // Numbers beyond int64 are kept as unsigned ones.
+  const bool is_huge = value->is_number_unsigned() &&
+                       value->get<uint64_t>() > static_cast<uint64_t>(limits.max) &&
+                       limits.max >= 0;
+  if (is_huge || value->get<int64_t>() < limits.min || value->get<int64_t>() > limits.max) {
+    return BadField(NameOf(field), fmt::format("'{}' must be from {} to {}, got {}", NameOf(field),
+                                               limits.min, limits.max, value->dump()));
+  }
+  return std::optional<int64_t>(value->get<int64_t>());
+}
+
+ApiResult<std::optional<double>> JsonFields::Real(std::string_view field, RealLimits limits) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return std::optional<double>();
+  if (!value->is_number()) return WrongType(field, "a number", *value);
+  const auto number = value->get<double>();
+  if (!std::isfinite(number) || number < limits.min || number > limits.max) {
+    return BadField(NameOf(field), fmt::format("'{}' must be from {} to {}, got {}", NameOf(field),
+                                               limits.min, limits.max, value->dump()));
+  }
+  return std::optional<double>(number);
+}
+
+ApiResult<std::optional<std::string>> JsonFields::Text(std::string_view field) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return std::optional<std::string>();
+  if (!value->is_string()) return WrongType(field, "a string", *value);
+  return std::optional<std::string>(value->get<std::string>());
+}
+
+ApiResult<const Json*> JsonFields::Object(std::string_view field) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return value;
+  if (!value->is_object()) return WrongType(field, "an object", *value);
+  return value;
+}
+
+}  // namespace baton

@@ -1,0 +1,265 @@
+#include "serve/openapi.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "serve/call_fields.h"
+#include "serve/completion_call.h"
+#include "serve/text_routes.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Described(Json schema, const char* description) {
+  schema["description"] = description;
+  return schema;
+}
+
+Json Type(const char* name) {
+  return {{"type", name}};
+}
+
+// Fields may be null where the API's clients send null for "not given".
+Json OrNull(const char* name) {
+  return {{"type", Json::array({name, "null"})}};
+}
+
+Json Integer(int64_t min, int64_t max) {
+  return {{"type", Json::array({"integer", "null"})}, {"minimum", min}, {"maximum", max}};
+}
+
+Json Number(double min, double max) {
+  return {{"type", Json::array({"number", "null"})}, {"minimum", min}, {"maximum", max}};
+}
+
+Json ListOf(Json items) {
+  return {{"type", "array"}, {"items", std::move(items)}};
+}
+
+Json TokenList() {
+  return {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}, {"minItems", 1}};
+}
+
+Json Ref(const char* name) {
+  return {{"$ref", std::string("#/components/schemas/") + name}};
+}
+
+Json AnyOf(Json choices) {
+  return {{"anyOf", std::move(choices)}};
+}
+
+Json CommonProperties() {
+  using P = SamplingParams;
+  const Json text = {{"type", "string"}, {"minLength", 1}};
+  return {
+      {"model", Described(OrNull("string"), "As /v1/models names it; may be left out")},
+      {"max_tokens", Integer(0, CallLimits::kMaxTokens)},
+      {"max_completion_tokens", Integer(0, CallLimits::kMaxTokens)},
+      {"temperature", Described(Number(0, P::kMaxTemperature), "Default 1; 0 is greedy")},
+      {"top_p", Number(0, 1)},
+      {"top_k", Described(Integer(-1, INT32_MAX), "0 and -1: off")},
+      {"min_p", Number(0, 1)},
+      {"repetition_penalty", Number(0.001, P::kMaxRepetitionPenalty)},
+      {"frequency_penalty", Number(-P::kMaxAdditivePenalty, P::kMaxAdditivePenalty)},
+      {"presence_penalty", Number(-P::kMaxAdditivePenalty, P::kMaxAdditivePenalty)},
+      {"logit_bias",
+       {{"type", Json::array({"object", "null"})},
+        {"propertyNames", {{"pattern", "^(0|[1-9][0-9]{0,9})$"}}},
+        {"additionalProperties", {{"type", "number"}, {"minimum", -100}, {"maximum", 100}}}}},
+      {"seed", Integer(INT64_MIN, INT64_MAX)},
+      {"stop", AnyOf(Json::array({Type("null"), text, ListOf(text)}))},
+      {"n", Integer(1, CallLimits::kMaxChoices)},
+      {"stream", OrNull("boolean")},
+      {"stream_options", Described({{"type", Json::array({"object", "null"})},
+                                    {"properties", {{"include_usage", OrNull("boolean")}}}},
+                                   "With stream only")},
+      {"return_progress", Described(OrNull("boolean"),
+                                    "With stream: events with prompt_progress while the prompt is "
+                                    "read")},
+      {"ignore_eos", OrNull("boolean")}};
+}
+
+Json ChatBody() {
+  const Json part = {{"type", "object"},
+                     {"required", Json::array({"type", "text"})},
+                     {"properties", {{"type", {{"const", "text"}}}, {"text", Type("string")}}}};
+  const Json message = {
+      {"type", "object"},
+      {"required", Json::array({"role", "content"})},
+      {"properties",
+       {{"role", {{"enum", Json::array({"system", "developer", "user", "assistant", "tool"})}}},
+        {"content", AnyOf(Json::array({Type("string"),
+                                       {{"type", "array"}, {"items", part}, {"minItems", 1}}}))}}}};
+  Json properties = CommonProperties();
+  properties["messages"] = {{"type", "array"}, {"items", message}, {"minItems", 1}};
+  properties["logprobs"] = OrNull("boolean");
+  properties["top_logprobs"] =
+      Described(Integer(0, CallLimits::kMaxTopLogprobs), "With logprobs only");
+  properties["add_generation_prompt"] = OrNull("boolean");
+  properties["continue_final_message"] = OrNull("boolean");
+  return {{"type", "object"},
+          {"required", Json::array({"messages"})},
+          {"properties", std::move(properties)}};
+}
+
+Json CompletionBody() {
+  Json properties = CommonProperties();
+  properties["prompt"] = AnyOf(
+      Json::array({Type("string"), TokenList(), ListOf(Type("string")), ListOf(TokenList())}));
+  properties["max_tokens"] = Described(Integer(0, CallLimits::kMaxTokens), "Default 16");
+  properties["logprobs"] = Integer(0, CallLimits::kMaxTopLogprobs);
+  properties["echo"] = OrNull("boolean");
+  return {{"type", "object"},
+          {"required", Json::array({"prompt"})},
+          {"properties", std::move(properties)}};
+}
+
+Json TokenizeBody() {
+  return {{"type", "object"},
+          {"required", Json::array({"content"})},
+          {"properties",
+           {{"content", {{"type", "string"}, {"maxLength", kMaxTokenizeBytes}}},
+            {"add_special", OrNull("boolean")},
+            {"parse_special", OrNull("boolean")},
+            {"with_pieces", OrNull("boolean")}}}};
+}
+
+Json DetokenizeBody() {
+  return {{"type", "object"},
+          {"required", Json::array({"tokens"})},
+          {"properties",
+           {{"tokens", {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}}}}}};
+}
+
+Json ErrorSchema() {
+  return {{"type", "object"},
+          {"required", Json::array({"error"})},
+          {"properties",
+           {{"error",
+             {{"type", "object"},
+              {"required", Json::array({"message", "type", "param", "code"})},
+              {"properties",
+               {{"message", Type("string")},
+                {"type", Type("string")},
+                {"param", OrNull("string")},
+                {"code", OrNull("string")}}}}}}}};
+}
+
+Json UsageSchema() {
+  return {{"type", "object"},
+          {"required", Json::array({"prompt_tokens", "completion_tokens", "total_tokens"})},
+          {"properties",
+           {{"prompt_tokens", Type("integer")},
+            {"completion_tokens", Type("integer")},
+            {"total_tokens", Type("integer")},
+            {"prompt_tokens_details",
+             {{"type", "object"}, {"properties", {{"cached_tokens", Type("integer")}}}}}}}};
+}
+
+Json ReplySchema() {
+  return {{"type", "object"},
+          {"required", Json::array({"id", "object", "created", "model", "choices", "usage"})},
+          {"properties",
+           {{"id", Type("string")},
+            {"object", Type("string")},
+            {"created", Type("integer")},
+            {"model", Type("string")},
+            {"choices", ListOf(Type("object"))},
+            {"usage", Ref("Usage")}}}};
+}
+
+Json Content(const char* type, Json schema) {
+  return {{type, {{"schema", std::move(schema)}}}};
+}
+
+Json Errors(std::initializer_list<const char*> statuses) {
+  Json errors = Json::object();
+  for (const char* status : statuses) {
+    errors[status] = {{"description", "An error"},
+                      {"content", Content("application/json", Ref("Error"))}};
+  }
+  return errors;
+}
+
+struct PostText {
+  const char* summary;
+  const char* body;
+  Json reply;
+  bool streams;
+};
+
+Json Post(PostText text) {
+  Json content = Content("application/json", std::move(text.reply));
+  if (text.streams) content.update(Content("text/event-stream", Type("string")));
+  Json responses = {{"200", {{"description", "Done"}, {"content", std::move(content)}}}};
+  responses.update(
+      Errors({"400", "401", "403", "404", "408", "411", "413", "429", "431", "500", "503"}));
+  return {{"post",
+           {{"summary", text.summary},
+            {"requestBody",
+             {{"required", true}, {"content", Content("application/json", Ref(text.body))}}},
+            {"responses", std::move(responses)}}}};
+}
+
+Json Get(const char* summary, const char* type, const char* schema_type) {
+  Json responses = {
+      {"200", {{"description", "Done"}, {"content", Content(type, Type(schema_type))}}}};
+  responses.update(Errors({"401", "403", "404", "503"}));
+  return {{"get", {{"summary", summary}, {"responses", std::move(responses)}}}};
+}
+
+Json StateGet(const char* summary) {
+  Json operation = Get(summary, "application/json", "object");
+  operation["get"]["responses"]["503"]["content"] = Content("application/json", Type("object"));
+  operation["get"]["security"] = Json::array();
+  return operation;
+}
+
+Json Paths() {
+  const Json text = {{"type", "object"}};
+  Json model = Get("The served model", "application/json", "object");
+  model["parameters"] = Json::array(
+      {{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", Type("string")}}});
+  return {{"/v1/chat/completions",
+           Post({"Go on with a conversation", "ChatCompletionRequest", Ref("Completion"), true})},
+          {"/v1/completions",
+           Post({"Go on from prompts", "CompletionRequest", Ref("Completion"), true})},
+          {"/v1/models", Get("The served models", "application/json", "object")},
+          {"/v1/models/{id}", std::move(model)},
+          {"/tokenize", Post({"Text to token ids", "TokenizeRequest", text, false})},
+          {"/detokenize", Post({"Token ids to text", "DetokenizeRequest", text, false})},
+          {"/health", StateGet("As /readyz")},
+          {"/livez", StateGet("Whether the process lives")},
+          {"/readyz", StateGet("Whether requests are taken")},
+          {"/metrics", Get("For Prometheus", "text/plain", "string")},
+          {"/openapi.json", Get("This description", "application/json", "object")}};
+}
+
+}  // namespace
+
+std::string OpenApiText() {
+  const Json json = {
+      {"openapi", "3.1.0"},
+      {"info",
+       {{"title", "Baton"},
+        {"version", BATON_VERSION},
+        {"description", "An OpenAI-compatible server. Fields that are not listed are ignored."}}},
+      {"security", Json::array({Json{{"bearer", Json::array()}}, Json::object()})},
+      {"paths", Paths()},
+      {"components",
+       {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
+        {"schemas",
+         {{"ChatCompletionRequest", ChatBody()},
+          {"CompletionRequest", CompletionBody()},
+          {"TokenizeRequest", TokenizeBody()},
+          {"DetokenizeRequest", DetokenizeBody()},
+          {"Completion", ReplySchema()},
+          {"Usage", UsageSchema()},
+          {"Error", ErrorSchema()}}}}}};
+  return json.dump();
+}
+
+}  // namespace baton

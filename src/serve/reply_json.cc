@@ -1,0 +1,169 @@
+#include "serve/reply_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "text/unicode.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string OneLine(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+int64_t CountCharacters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+}
+
+std::string TokenText(TokenId id, const Tokenizer& tokenizer) {
+  return ReplaceInvalidUtf8(tokenizer.Piece(id));
+}
+
+Json ChatTokenJson(TokenId id, double logprob, const Tokenizer& tokenizer) {
+  Json bytes = Json::array();
+  for (const char byte : tokenizer.Piece(id)) bytes.push_back(static_cast<unsigned char>(byte));
+  return {{"token", TokenText(id, tokenizer)}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+}
+
+Json ChatLogprobs(std::span<const SampledToken> tokens, const Tokenizer& tokenizer) {
+  Json content = Json::array();
+  for (const SampledToken& token : tokens) {
+    Json top = Json::array();
+    for (const TokenLogprob& other : token.raw_top) {
+      top.push_back(ChatTokenJson(other.id, other.logprob, tokenizer));
+    }
+    Json entry = ChatTokenJson(token.id, token.raw_logprob, tokenizer);
+    entry["top_logprobs"] = std::move(top);
+    content.push_back(std::move(entry));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json CompletionLogprobs(std::span<const SampledToken> tokens, int64_t offset,
+                        const Tokenizer& tokenizer) {
+  Json texts = Json::array();
+  Json logprobs = Json::array();
+  Json tops = Json::array();
+  Json offsets = Json::array();
+  for (const SampledToken& token : tokens) {
+    texts.push_back(TokenText(token.id, tokenizer));
+    logprobs.push_back(token.raw_logprob);
+    Json top = Json::object();
+    for (const TokenLogprob& other : token.raw_top) {
+      // Of several pieces with one text the most probable stays.
+      top.emplace(TokenText(other.id, tokenizer), other.logprob);
+    }
+    top.emplace(TokenText(token.id, tokenizer), token.raw_logprob);
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += CountCharacters(tokenizer.Piece(token.id));
+  }
+  return {{"tokens", std::move(texts)},
+          {"token_logprobs", std::move(logprobs)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
+}
+
+Json LogprobsOrNull(const ReplyHead& head, std::span<const SampledToken> tokens, int64_t offset,
+                    bool wanted) {
+  if (!wanted) return nullptr;
+  return head.is_chat ? ChatLogprobs(tokens, *head.tokenizer)
+                      : CompletionLogprobs(tokens, offset, *head.tokenizer);
+}
+
+Json HeadJson(const ReplyHead& head, bool is_piece) {
+  const char* object = "text_completion";
+  if (head.is_chat) object = is_piece ? "chat.completion.chunk" : "chat.completion";
+  return {{"id", head.id},
+          {"object", object},
+          {"created", head.created},
+          {"model", head.model},
+          {"system_fingerprint", "baton-" BATON_VERSION}};
+}
+
+Json UsageFields(const ReplyUsage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+}  // namespace
+
+int64_t CountCharacters(std::span<const SampledToken> tokens, const Tokenizer& tokenizer) {
+  int64_t count = 0;
+  for (const SampledToken& token : tokens) count += CountCharacters(tokenizer.Piece(token.id));
+  return count;
+}
+
+std::optional<std::string_view> FinishReason(StopReason reason) {
+  switch (reason) {
+    case StopReason::kEndToken:
+    case StopReason::kStopString:
+      return "stop";
+    case StopReason::kLength:
+    case StopReason::kContextFull:
+      return "length";
+    case StopReason::kCancelled:
+    case StopReason::kDeadline:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::string PieceJson(const ReplyHead& head, const ReplyPiece& piece) {
+  Json choice = {{"index", piece.choice}};
+  if (head.is_chat) {
+    Json delta = Json::object();
+    if (piece.has_role) delta["role"] = "assistant";
+    if (piece.has_role || !piece.text.empty()) delta["content"] = piece.text;
+    choice["delta"] = std::move(delta);
+  } else {
+    choice["text"] = piece.text;
+  }
+  choice["logprobs"] = LogprobsOrNull(head, piece.tokens, piece.text_offset, !piece.tokens.empty());
+  choice["finish_reason"] = piece.finish_reason ? Json(*piece.finish_reason) : Json();
+  Json json = HeadJson(head, /*is_piece=*/true);
+  json["choices"] = Json::array({std::move(choice)});
+  if (piece.progress) {
+    json["prompt_progress"] = {{"total", piece.progress->total_tokens},
+                               {"cached", piece.progress->cached_tokens},
+                               {"processed", piece.progress->read_tokens}};
+  }
+  return OneLine(json);
+}
+
+std::string UsageJson(const ReplyHead& head, const ReplyUsage& usage) {
+  Json json = HeadJson(head, /*is_piece=*/true);
+  json["choices"] = Json::array();
+  json["usage"] = UsageFields(usage);
+  return OneLine(json);
+}
+
+std::string ReplyJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
+                      const ReplyUsage& usage) {
+  Json json = HeadJson(head, /*is_piece=*/false);
+  Json list = Json::array();
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const ReplyChoice& from = choices[i];
+    Json choice = {{"index", i}};
+    if (head.is_chat) {
+      choice["message"] = {{"role", "assistant"}, {"content", from.text}, {"refusal", nullptr}};
+    } else {
+      choice["text"] = from.text;
+    }
+    choice["logprobs"] = LogprobsOrNull(head, from.tokens, from.text_offset, from.has_logprobs);
+    choice["finish_reason"] = from.finish_reason;
+    list.push_back(std::move(choice));
+  }
+  json["choices"] = std::move(list);
+  json["usage"] = UsageFields(usage);
+  return OneLine(json);
+}
+
+}  // namespace baton

@@ -1,0 +1,39 @@
+// What the server can be asked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace baton {
+
+enum class Route : std::uint8_t {
+  kChatCompletions,
+  kCompletions,
+  kModels,
+  kModel,  // /v1/models/ID
+  kTokenize,
+  kDetokenize,
+  kHealth,
+  kLive,
+  kReady,
+  kMetrics,
+  kOpenApi,
+};
+
+struct RouteRow {
+  Route route;
+  std::string_view path;
+  bool is_post;  // else GET and HEAD
+  bool is_open;  // needs no key
+};
+
+// All routes; that of kModel is a prefix.
+std::span<const RouteRow> Routes();
+
+// The route of a path, exactly as written: no percent-codes, no doubled or trailing slashes, no
+// other case. Nothing if there is none.
+std::optional<RouteRow> FindRoute(std::string_view path);
+
+}  // namespace baton

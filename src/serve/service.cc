@@ -1,0 +1,266 @@
+#include "serve/service.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "serve/api_keys.h"
+#include "serve/json_body.h"
+#include "serve/openapi.h"
+#include "serve/prepared_call.h"
+#include "serve/text_routes.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+HttpResponse JsonResponse(int status, std::string body) {
+  return {.status = status,
+          .fields = {{.name = "Content-Type", .value = "application/json"}},
+          .body = std::move(body)};
+}
+
+void AddFields(HttpResponse& response, const std::vector<HttpField>& fields) {
+  response.fields.insert(response.fields.end(), fields.begin(), fields.end());
+}
+
+ApiError NoSuchModel(const std::string& model) {
+  return {.status = 404,
+          .message = fmt::format("the model '{}' is not served here; /v1/models lists what is",
+                                 model.substr(0, 200)),
+          .param = "model",
+          .code = "model_not_found"};
+}
+
+}  // namespace
+
+Service::Service(ServiceConfig config, ServiceWorld world)
+    : config_(std::move(config)),
+      world_(std::move(world)),
+      log_(world_.write_log),
+      worker_(config_.max_waiting_calls) {}
+
+Service::~Service() = default;
+
+void Service::SetServer(HttpServer& server) {
+  server_ = &server;
+}
+
+void Service::SetModel(ServedModel model) {
+  model_ = std::make_unique<const ServedModel>(std::move(model));
+  model_created_ = world_.unix_seconds();
+  host_ = std::unique_ptr<AnswerHost>(
+      new AnswerHost{.post = [this](std::function<void()> call) { server_->Post(std::move(call)); },
+                     .backend = model_->backend,
+                     .metrics = metrics_,
+                     .log = log_,
+                     .clock = world_.clock,
+                     .keep_alive_ms = config_.keep_alive_ms});
+  State loading = State::kLoading;
+  state_.compare_exchange_strong(loading, State::kReady);
+}
+
+void Service::Drain() {
+  state_ = State::kDraining;
+}
+
+std::optional<HttpResponse> Service::OnHead(const HttpRequest& request) {
+  const OriginVerdict verdict = JudgeOrigin(config_.origins, request);
+  if (verdict == OriginVerdict::kWrongHost) {
+    return ErrorResponse(
+        {.status = 403,
+         .message = "this server does not go by that Host; --allowed-host adds one",
+         .code = "wrong_host"});
+  }
+  if (request.method == "OPTIONS") return PreflightResponse(verdict, request);
+  const auto refuse = [&](const ApiError& error) {
+    HttpResponse response = ErrorResponse(error);
+    AddFields(response, CorsFields(verdict, request));
+    return response;
+  };
+  if (verdict == OriginVerdict::kForeign) {
+    return refuse(
+        {.status = 403,
+         .message = "pages of this Origin may not use this server; --cors-origin adds one",
+         .code = "foreign_origin"});
+  }
+  const std::optional<RouteRow> row = FindRoute(request.path());
+  const bool is_open = row && row->is_open;
+  if (!is_open && !IsAuthorized(request, config_.api_keys)) {
+    return refuse({.status = 401,
+                   .type = "authentication_error",
+                   .message = "an API key is wanted: Authorization: Bearer KEY",
+                   .code = "invalid_api_key"});
+  }
+  if (!row) return refuse(NoSuchRoute(request.path()));
+  const bool fits =
+      row->is_post ? request.method == "POST" : request.method == "GET" || request.method == "HEAD";
+  if (!fits) {
+    HttpResponse response = refuse(
+        {.status = 405,
+         .message = fmt::format("{} is asked with {}", row->path, row->is_post ? "POST" : "GET"),
+         .code = "wrong_method"});
+    response.fields.push_back({.name = "Allow", .value = row->is_post ? "POST" : "GET, HEAD"});
+    return response;
+  }
+  // A body need not be read to be refused.
+  if (row->is_post && state_ == State::kLoading) return refuse(LoadingError());
+  if (row->is_post && state_ == State::kDraining) return refuse(DrainingError());
+  return std::nullopt;
+}
+
+void Service::OnRequest(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+  const std::optional<RouteRow> row = FindRoute(request.path());
+  std::vector<HttpField> fields = CorsFields(JudgeOrigin(config_.origins, request), request);
+  HttpResponse response;
+  if (!row) {
+    response = ErrorResponse(NoSuchRoute(request.path()));
+  } else if (!row->is_post) {
+    response = Get(row->route, request);
+  } else {
+    auto call = std::make_shared<Call>(Call{.route = row->route,
+                                            .request = std::move(request),
+                                            .exchange = exchange,
+                                            .fields = fields});
+    if (worker_.Add([this, call = std::move(call)] { Work(*call); })) return;
+    response = ErrorResponse(BusyError("too many calls wait to be read; try again"));
+  }
+  AddFields(response, fields);
+  exchange->Respond(std::move(response));
+}
+
+HttpResponse Service::Refusal(int status, const std::string& why) {
+  ApiError error{.status = status, .message = why, .code = "http"};
+  if (status >= 500) error.type = "server_error";
+  if (status == 503) error.retry_after_seconds = 1;
+  return ErrorResponse(error);
+}
+
+HttpResponse Service::Get(Route route, const HttpRequest& request) {
+  switch (route) {
+    case Route::kLive:
+      return StateResponse(/*is_well=*/true);
+    case Route::kReady:
+    case Route::kHealth:
+      return StateResponse(state_ == State::kReady);
+    case Route::kModels:
+    case Route::kModel:
+      return ModelsResponse(route, request);
+    case Route::kOpenApi:
+      return JsonResponse(200, OpenApiText());
+    case Route::kMetrics: {
+      std::optional<EngineStatus> status;
+      if (state_ != State::kLoading && model_ != nullptr) status = model_->backend.Status();
+      return {.status = 200,
+              .fields = {{.name = "Content-Type", .value = "text/plain; version=0.0.4"}},
+              .body = metrics_.Text(status ? &*status : nullptr, server_->num_connections())};
+    }
+    default:
+      return ErrorResponse(NoSuchRoute(request.path()));
+  }
+}
+
+HttpResponse Service::StateResponse(bool is_well) const {
+  const State state = state_;
+  const char* name = "ok";
+  if (state == State::kLoading) name = "loading";
+  if (state == State::kDraining) name = "draining";
+  HttpResponse response = JsonResponse(is_well ? 200 : 503, Json({{"status", name}}).dump());
+  if (!is_well) response.fields.push_back({.name = "Retry-After", .value = "1"});
+  return response;
+}
+
+HttpResponse Service::ModelsResponse(Route route, const HttpRequest& request) const {
+  if (state_ == State::kLoading) return ErrorResponse(LoadingError());
+  const Json model = {{"id", model_->text.id},
+                      {"object", "model"},
+                      {"created", model_created_},
+                      {"owned_by", "baton"},
+                      {"max_model_len", model_->text.context_tokens},
+                      {"vocab_size", model_->text.vocab_size},
+                      {"has_chat_template", model_->text.chat_template != nullptr}};
+  if (route == Route::kModels) {
+    return JsonResponse(200, Json({{"object", "list"}, {"data", Json::array({model})}}).dump());
+  }
+  const std::string name(request.path().substr(std::string_view("/v1/models/").size()));
+  if (name != model_->text.id) return ErrorResponse(NoSuchModel(name));
+  return JsonResponse(200, model.dump());
+}
+
+void Service::Work(Call& call) {
+  if (call.route == Route::kTokenize || call.route == Route::kDetokenize) {
+    const auto body = ParseJsonBody(call.request.body);
+    if (!body) return RespondLater(call, ErrorResponse(body.error()));
+    auto reply = call.route == Route::kTokenize ? TokenizeReply(*body, model_->text)
+                                                : DetokenizeReply(*body, model_->text);
+    return RespondLater(
+        call, reply ? JsonResponse(200, *std::move(reply)) : ErrorResponse(reply.error()));
+  }
+  const auto answer = MakeAnswer(call);
+  if (!answer) {
+    NoteRefused(call, answer.error());
+    return RespondLater(call, ErrorResponse(answer.error()));
+  }
+  host_->post(
+      [answer = *answer, exchange = std::move(call.exchange)] { answer->Attach(exchange); });
+  (*answer)->SubmitChoices((*answer)->call().fields.seed.value_or(world_.random()));
+}
+
+ApiResult<PreparedCall> Service::Prepare(const Call& call) const {
+  auto body = ParseJsonBody(call.request.body);
+  if (!body) return ForwardApi(body);
+  const CallLimits limits{.vocab_size = model_->text.vocab_size};
+  const auto is_ours = [&](const CallFields& fields) {
+    return fields.model.value_or(model_->text.id) == model_->text.id;
+  };
+  if (call.route == Route::kChatCompletions) {
+    auto chat = ReadChatCall(*body, limits);
+    if (!chat) return ForwardApi(chat);
+    if (!is_ours(chat->fields)) return tl::unexpected(NoSuchModel(*chat->fields.model));
+    return PrepareChat(*std::move(chat), model_->text, world_.local_time());
+  }
+  auto completion = ReadCompletionCall(*body, limits);
+  if (!completion) return ForwardApi(completion);
+  if (!is_ours(completion->fields)) return tl::unexpected(NoSuchModel(*completion->fields.model));
+  return PrepareCompletion(*std::move(completion), model_->text);
+}
+
+ApiResult<std::shared_ptr<Answer>> Service::MakeAnswer(const Call& call) {
+  auto prepared = Prepare(call);
+  if (!prepared) return ForwardApi(prepared);
+  const bool is_chat = prepared->is_chat;
+  return std::make_shared<Answer>(
+      Answer::Parts{
+          .call = *std::move(prepared),
+          .head = {.is_chat = is_chat,
+                   .id = fmt::format("{}-{:016x}", is_chat ? "chatcmpl" : "cmpl", world_.random()),
+                   .created = world_.unix_seconds(),
+                   .model = model_->text.id,
+                   .tokenizer = &model_->text.tokenizer},
+          .path = std::string(call.request.path()),
+          .fields = call.fields},
+      *host_);
+}
+
+void Service::RespondLater(Call& call, HttpResponse response) {
+  AddFields(response, call.fields);
+  server_->Post([exchange = std::move(call.exchange), response = std::move(response)] {
+    exchange->Respond(response);
+  });
+}
+
+void Service::NoteRefused(const Call& call, const ApiError& error) {
+  metrics_.NoteRequest("refused");
+  log_.Add(Json({{"event", "request"},
+                 {"id", nullptr},
+                 {"path", std::string(call.request.path())},
+                 {"phase", "refused"},
+                 {"cause", error.code.empty() ? error.type : error.code},
+                 {"status", error.status},
+                 {"param", error.param}})
+               .dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace baton

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""How the server stops: SIGTERM drains, a second signal does not wait."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from server_case import (BATON, CHAT, PLAIN, SLOW, SMOL, BatonCase, Server, cached, main,
+                         request_bytes, user, wait_until)
+
+from process_state import is_mapped  # server_case knows where it is
+
+
+class Stop(BatonCase):
+    def start(self, *options):
+        server = Server(self.folder, *SLOW, *options)
+        self.addCleanup(server.process.kill)
+        return server
+
+    def read_all(self, client):
+        text = b""
+        try:
+            while piece := client.recv(65536):
+                text += piece
+        finally:
+            client.close()
+        return text.decode()
+
+    def begin(self, server, **body):
+        """A stream that runs."""
+        client = server.connect()
+        client.sendall(request_bytes(CHAT, {"messages": user("Tell me a story."), "stream": True,
+                                            "ignore_eos": True, **body}))
+        self.assertTrue(client.recv(100).startswith(b"HTTP/1.1 200"))
+        return client
+
+    def test_idle(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = self.start()
+            idle = server.connect()
+            begin = time.monotonic()
+            self.assertEqual(server.stop(number), 0)
+            self.assertLess(time.monotonic() - begin, 5)
+            self.assertEqual(idle.recv(1), b"")
+            idle.close()
+            with self.assertRaises(OSError):
+                socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+    def test_running_streams_are_finished_and_new_work_is_refused(self):
+        server = self.start("--drain-seconds", "60")
+        client = self.begin(server, max_tokens=40)
+        os.kill(server.pid, signal.SIGTERM)
+        wait_until(lambda: server.ask("GET", "/readyz")[0] == 503, "it drains")
+        self.assertEqual(server.ask("GET", "/livez")[0], 200)
+        status, headers, text = server.ask("POST", PLAIN, {"prompt": "x"})
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "draining"))
+        self.assertTrue(headers["Retry-After"])
+        text = self.read_all(client)
+        self.assertIn('"finish_reason":"length"', text)
+        self.assertTrue(text.endswith("data: [DONE]\n\n\r\n0\r\n\r\n"), text[-100:])
+        self.assertEqual(server.process.wait(30), 0)
+
+    def test_what_takes_longer_than_the_time_is_told_so(self):
+        server = self.start("--drain-seconds", "1", "--max-running", "1")
+        client = self.begin(server, max_tokens=8000)
+        waiting = server.connect()
+        waiting.sendall(request_bytes(PLAIN, {"prompt": "x"}))
+        time.sleep(0.2)
+        begin = time.monotonic()
+        os.kill(server.pid, signal.SIGTERM)
+        text = self.read_all(client)
+        self.assertIn('data: {"error":{', text)
+        self.assertNotIn("[DONE]", text)
+        self.assertNotIn('"finish_reason":"', text)
+        self.assertTrue(self.read_all(waiting).startswith("HTTP/1.1 503 "))
+        self.assertEqual(server.process.wait(30), 0)
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_a_second_signal_stops_at_once(self):
+        server = self.start("--drain-seconds", "600")
+        client = self.begin(server, max_tokens=8000)
+        os.kill(server.pid, signal.SIGTERM)
+        wait_until(lambda: server.ask("GET", "/readyz")[0] == 503, "it drains")
+        begin = time.monotonic()
+        self.assertEqual(server.stop(signal.SIGTERM), -signal.SIGTERM)
+        self.assertLess(time.monotonic() - begin, 2)
+        client.close()
+
+    def test_while_the_model_is_loaded(self):
+        for _ in range(3):
+            process = subprocess.Popen([BATON, "serve", cached(SMOL), "--port", "0"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            # Loading begins when the file is mapped.
+            wait_until(lambda: is_mapped(process.pid, SMOL), "the file is open")
+            killer = threading.Timer(0.05, process.send_signal, [signal.SIGTERM])
+            killer.start()
+            _, err = process.communicate(timeout=30)
+            killer.join()
+            self.assertEqual(process.returncode, 0, err)
+
+    def test_a_port_in_use_is_said(self):
+        server = self.start()
+        line = self.fails("serve", cached(SMOL), "--port", str(server.port))
+        self.assertIn(f"cannot listen on 127.0.0.1:{server.port}", line)
+        server.stop()
+
+    def test_the_configuration(self):
+        text = self.ok("serve", cached(SMOL), "--print-config", "--max-running", "3",
+                       "--kv-tokens", "9000", "--max-queue", "7")
+        for line in ("max_running = 3", "kv_tokens = 9000", "max_queue_requests = 7",
+                     "max_body_bytes = 33554432", "prefix_cache = true"):
+            self.assertIn(line + "\n", text)
+
+
+if __name__ == "__main__":
+    main()
