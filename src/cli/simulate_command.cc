@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/number_text.h"
 #include "cli/bench_options.h"
-#include "cli/number_text.h"
 #include "cli/plot_file.h"
 #include "cli/simulate_report.h"
 #include "simulate/simulation.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/number_text.h"
 #include "bench/plot.h"
 #include "bench/text_table.h"
-#include "cli/number_text.h"
 
 namespace baton {
 namespace {
