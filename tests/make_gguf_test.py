@@ -4,10 +4,13 @@ the package `gguf`, whose dequantization is not ours, is installed."""
 import os
 import pathlib
 import re
+import signal
+import stat
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 
@@ -116,9 +119,52 @@ class MakeGguf(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertRegex(run.stderr, r"^make_gguf: .*out\.gguf: .*\n$")
 
+    def test_only_a_model_file_is_replaced(self):
+        os.mkfifo(self.folder / "pipe")
+        os.symlink("pipe", self.folder / "link")
+        (self.folder / "notes").write_text("my notes")
+        before = sorted(os.listdir(self.folder))
+        names = ["pipe", "link", "notes", "."]
+        if os.geteuid() == 0:
+            os.mknod(self.folder / "device", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            names, before = [*names, "device"], sorted([*before, "device"])
+        for name in names:
+            run = self.tool("tiny", "Q4_0", self.folder / name)
+            self.assertEqual(run.returncode, 1, name)
+            self.assertRegex(run.stderr, r"^make_gguf: .*\n$")
+        run = self.tool("tiny", "Q4_0", "")
+        self.assertEqual(run.returncode, 1)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        self.assertEqual((self.folder / "notes").read_text(), "my notes")
+        self.assertTrue(stat.S_ISFIFO(os.stat(self.folder / "link").st_mode))
+        os.symlink("far.gguf", self.folder / "near.gguf")
+        for _ in range(2):
+            self.assertEqual(self.tool("tiny", "Q4_0", self.folder / "near.gguf").returncode, 0)
+        self.assertTrue((self.folder / "near.gguf").is_symlink())
+        self.assertGreater((self.folder / "far.gguf").stat().st_size, 100000)
+
+    def test_stopped_it_leaves_nothing(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+            process = subprocess.Popen([sys.executable, "-B", str(TOOL), "tiny", "Q2_K",
+                                        str(self.folder / "out.gguf")], stderr=subprocess.PIPE)
+            end = time.monotonic() + 60
+            while not any(self.folder.glob(".out.gguf.*")) and time.monotonic() < end:
+                time.sleep(0.001)
+            process.send_signal(number)
+            error = process.communicate()[1].decode()
+            if number == signal.SIGKILL:
+                break
+            self.assertEqual((process.returncode, error), (128 + number, ""))
+            self.assertEqual(os.listdir(self.folder), [])
+        (self.folder / ".out.gguf.mine").write_text("mine")
+        self.make("tiny", "Q4_0")
+        self.assertEqual(sorted(os.listdir(self.folder)), [".out.gguf.mine", "out.gguf"])
+
     def test_bad_arguments(self):
         for arguments in (["tiny", "Q4_2", "x"], ["huge", "Q4_0", "x"], ["tiny", "Q4_0"]):
             self.assertEqual(self.tool(*arguments).returncode, 2)
+        run = self.tool("tiny", "Q4_0", self.folder / "x", "--tokenizer", "/nope")
+        self.assertEqual(run.returncode, 2)
         run = self.tool("llama-3.2-1b", "Q4_0", self.folder / "x")  # nothing is in the cache
         self.assertEqual(run.returncode, 1)
         self.assertIn("tools/fetch", run.stderr)

@@ -27,6 +27,10 @@ std::string CountText(int64_t count) {
   return Grouped(digits, digits.size());
 }
 
+std::string CountOf(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", CountText(count), noun, count == 1 ? "" : "s");
+}
+
 std::string TenthsText(double amount) {
   if (!std::isfinite(amount)) return "?";
   const std::string digits = fmt::format("{:.1f}", amount);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace baton {
 
@@ -10,7 +11,10 @@ namespace baton {
 // they are typed.
 std::string CountText(int64_t count);
 
-// The same with one digit behind the point: "1,101.7". What is not finite: "?".
+// A count and what is counted, by the word for one: "1 thread", "1,024 threads".
+std::string CountOf(int64_t count, std::string_view noun);
+
+// As CountText, with one digit behind the point: "1,101.7". What is not finite: "?".
 std::string TenthsText(double amount);
 
 // Bytes in the largest binary unit that is not above them: "512 B", "94.7 MiB".

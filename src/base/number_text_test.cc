@@ -31,5 +31,11 @@ TEST(NumberText, BytesInTheLargestUnitNotAboveThem) {
   EXPECT_EQ(BytesText(uint64_t{3} << 29), "1.5 GiB");
 }
 
+TEST(NumberTextTest, OneIsNotMany) {
+  EXPECT_EQ(CountOf(1, "thread"), "1 thread");
+  EXPECT_EQ(CountOf(0, "row"), "0 rows");
+  EXPECT_EQ(CountOf(1024, "row"), "1,024 rows");
+}
+
 }  // namespace
 }  // namespace baton

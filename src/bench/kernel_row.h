@@ -52,6 +52,7 @@ struct Yardstick {
 // What the rows of one report share.
 struct KernelReport {
   Machine machine;
+  bool is_quick = false;  // the figures mean nothing
   std::vector<KernelRow> rows;
   std::vector<std::string> notes;
 };

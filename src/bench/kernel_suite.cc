@@ -75,6 +75,7 @@ Result<KernelReport> BenchKernels(const KernelSuiteOptions& options,
                                   const BenchProgress& progress) {
   KernelReport report;
   report.machine = ReadMachine({});
+  report.is_quick = options.is_quick;
   for (const Isa isa : options.isas) {
     if (Result<> done = BenchIsa(isa, options, progress, report); !done) return Forward(done);
   }

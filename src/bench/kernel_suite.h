@@ -26,6 +26,7 @@ struct LinearExtents {
   int64_t num_rows = 0;
   int64_t num_outputs = 0;
   int64_t num_inputs = 0;
+  friend bool operator==(const LinearExtents&, const LinearExtents&) = default;
 };
 
 // The weight types that have kernels, in the order of reports.

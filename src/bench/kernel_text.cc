@@ -124,8 +124,10 @@ std::string KernelsAsText(const KernelReport& report) {
 std::string KernelsAsJson(const KernelReport& report) {
   Json rows = Json::array();
   for (const KernelRow& row : report.rows) rows.push_back(RowJson(row));
-  const Json json = {
-      {"machine", MachineAsJson(report.machine)}, {"rows", rows}, {"notes", report.notes}};
+  const Json json = {{"machine", MachineAsJson(report.machine)},
+                     {"quick", report.is_quick},
+                     {"rows", rows},
+                     {"notes", report.notes}};
   return JsonText(json);
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/number_text.h"
 #include "bench/limit_work.h"
 #include "tensor/aligned_buffer.h"
 
@@ -58,7 +59,8 @@ class LimitsBench {
 
   void Arithmetic(const KernelContext& context) {
     const int threads = context.pool.num_threads();
-    progress_(fmt::format("arithmetic, {}, {} threads", IsaName(context.table.isa), threads));
+    progress_(
+        fmt::format("arithmetic, {}, {}", IsaName(context.table.isa), CountOf(threads, "thread")));
     report_.arithmetic.push_back({.isa = context.table.isa,
                                   .num_threads = threads,
                                   .float_rate = Rate(FloatLimitWork(context), threads),
@@ -121,7 +123,7 @@ class LimitsBench {
 
   void FromMemory(const KernelContext& context) {
     const int threads = context.pool.num_threads();
-    progress_(fmt::format("reading from memory, {} threads", threads));
+    progress_(fmt::format("reading from memory, {}", CountOf(threads, "thread")));
     report_.reads.push_back({.from = "memory",
                              .bytes = memory_.size(),
                              .num_threads = threads,

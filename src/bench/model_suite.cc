@@ -21,6 +21,7 @@
 #include "forward/step_forward.h"
 #include "kv/block_table.h"
 #include "model/arch/architecture.h"
+#include "model/packed_model.h"
 
 namespace baton {
 namespace {
@@ -238,20 +239,29 @@ Result<> BenchThreads(const Model& model, const ModelSuiteOptions& options, int 
     return {};
   };
   for (const int64_t prompt : options.prompts) {
-    progress(fmt::format("{} threads, prefill of {}", num_threads, prompt));
+    progress(fmt::format("{}, prefill of {}", CountOf(num_threads, "thread"), prompt));
     if (Result<> kept = keep((*rig)->Prefill(prompt)); !kept) return kept;
   }
   for (const int64_t depth : options.depths) {
-    progress(fmt::format("{} threads, decode at depth {}", num_threads, depth));
+    progress(fmt::format("{}, decode at depth {}", CountOf(num_threads, "thread"), depth));
     if (Result<> kept = keep((*rig)->Decode(depth, 1)); !kept) return kept;
   }
   for (const int64_t batch : options.batches) {
     // One sequence at the first depth is among the depths already.
     if (batch == 1 || options.depths.empty()) continue;
-    progress(fmt::format("{} threads, {} sequences", num_threads, batch));
+    progress(fmt::format("{}, {}", CountOf(num_threads, "thread"), CountOf(batch, "sequence")));
     if (Result<> kept = keep((*rig)->Decode(options.depths.front(), batch)); !kept) return kept;
   }
   return {};
+}
+
+Result<std::optional<PackedFile>> OpenPacked(const GgufFile& file,
+                                             const ModelSuiteOptions& options) {
+  if (!options.use_packed_file) return std::nullopt;
+  Result<PackedFile> packed = PackedFile::Open(PackedPathOf(file), PackedFileOf(file));
+  if (packed) return std::optional<PackedFile>(*std::move(packed));
+  if (packed.error().code == ErrorCode::kNotFound) return std::nullopt;
+  return Forward(packed);
 }
 
 // Whether weights, all caches and buffers fit what is free; and their sizes, for the report.
@@ -260,10 +270,10 @@ Result<> CheckNeeds(const GgufFile& file, const ModelSpec& spec, const ModelSuit
   const Extent extent = ExtentOf(options);
   if (extent.num_blocks > BlockPool::kMaxBlocks) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("{} sequences with {} tokens do not fit a cache, which has at most {} "
-                            "blocks of 64 tokens",
-                            CountText(extent.max_sequences), CountText(extent.max_context),
-                            CountText(BlockPool::kMaxBlocks)));
+                fmt::format("{} with {} tokens do not fit a cache, which has at most {} blocks of "
+                            "64 tokens; take smaller --prompt, --depth or --batch",
+                            CountOf(extent.max_sequences, "sequence"),
+                            CountText(extent.max_context), CountText(BlockPool::kMaxBlocks)));
   }
   Result<MemoryNeeds> needs =
       EstimateMemory(file, spec,
@@ -313,7 +323,14 @@ Result<ModelReport> BenchModel(const ModelSuiteOptions& options, const BenchProg
   Result<std::unique_ptr<ThreadPool>> pool =
       ThreadPool::Make(static_cast<int>(Largest(options.threads)));
   if (!pool) return Forward(pool);
-  Result<Model> model = Model::Load(*file, **pool, load_progress);
+  Result<std::optional<PackedFile>> packed = OpenPacked(*file, options);
+  if (!packed) return Forward(packed);
+  report.is_packed = packed->has_value();
+  Result<Model> model = Model::LoadBySpec({.file = *file,
+                                           .spec = *spec,
+                                           .pool = **pool,
+                                           .progress = load_progress,
+                                           .packed = *std::move(packed)});
   if (!model) return Forward(model);
   report.load_seconds = clock.NowSeconds() - start;
   report.weight_bytes = model->weight_bytes();

@@ -31,6 +31,7 @@ struct ModelSuiteOptions {
   std::vector<int64_t> batches = {};  // sequences that decode together, at the first of the depths
   std::vector<int64_t> threads = {};
   int64_t chunk_tokens = 512;
+  bool use_packed_file = true;  // the one beside the model, if there is one
   int num_rounds = 5;           // of each row
   double max_row_seconds = 30;  // then a row has no further round
 };
@@ -59,6 +60,7 @@ struct ModelReport {
   Isa isa = Isa::kPortable;
   Precision precision = Precision::kFast;
   int64_t chunk_tokens = 0;
+  bool is_packed = false;  // the weights are those of the packed file
   double load_seconds = 0;
   uint64_t weight_bytes = 0;
   uint64_t kv_bytes = 0;         // the most that any row needed
@@ -68,8 +70,8 @@ struct ModelReport {
   std::vector<std::string> notes;
 };
 
-// Errors: as GgufFile::Open, ReadModelSpec and Model::Load; exhausted, before anything large is
-// allocated, with the numbers.
+// Errors: as GgufFile::Open, ReadModelSpec, PackedFile::Open and Model::LoadBySpec; exhausted,
+// before anything large is allocated, with the numbers.
 Result<ModelReport> BenchModel(const ModelSuiteOptions& options, const BenchProgress& progress,
                                const PackProgress& load_progress);
 

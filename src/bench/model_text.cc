@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/number_text.h"
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
 #include "bench/model_suite.h"
@@ -49,9 +50,9 @@ std::string ModelAsText(const ModelReport& report) {
   std::string text = MachineAsText(report.machine);
   text += fmt::format("model        {} ({})\n", ModelName(report), report.architecture);
   text += fmt::format("weights      {}\n", report.weight_types);
-  text += fmt::format("computed     {}, precision {}, chunks of {}, loaded in {:.2f} s\n",
+  text += fmt::format("computed     {}, precision {}, chunks of {}, loaded in {:.2f} s{}\n",
                       IsaName(report.isa), PrecisionWord(report.precision), report.chunk_tokens,
-                      report.load_seconds);
+                      report.load_seconds, report.is_packed ? ", packed" : "");
   text += fmt::format("memory       {} weights, {} cache, {} workspace; {} resident at most\n\n",
                       MiB(report.weight_bytes), MiB(report.kv_bytes), MiB(report.workspace_bytes),
                       MiB(report.peak_resident_bytes));
@@ -97,6 +98,7 @@ std::string ModelAsJson(const ModelReport& report) {
                      {"isa", IsaName(report.isa)},
                      {"precision", PrecisionWord(report.precision)},
                      {"chunk_tokens", report.chunk_tokens},
+                     {"packed", report.is_packed},
                      {"load_seconds", report.load_seconds},
                      {"memory",
                       {{"weight_bytes", report.weight_bytes},
@@ -140,8 +142,7 @@ std::string ModelAsSvg(const ModelReport& report) {
   for (PlotPanel& panel : plot.panels) panel.y_label = "tokens/s";
   for (const int n : threads) {
     PlotSeries kinds[3];
-    for (PlotSeries& series : kinds)
-      series.label = n == 1 ? "1 thread" : fmt::format("{} threads", n);
+    for (PlotSeries& series : kinds) series.label = CountOf(n, "thread");
     for (const ModelRow& row : report.rows) {
       if (row.num_threads != n) continue;
       const bool is_prefill = row.phase == BenchPhase::kPrefill;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/number_text.h"
 #include "bench/kernel_suite.h"
 #include "cli/bench_options.h"
 #include "cli/near_match.h"
@@ -80,6 +81,18 @@ class BenchKernelsCommand final : public Command {
 
   Result<> Check() override {
     if (json_ && csv_) return Fail(ErrorCode::kInvalid, "--json and --csv exclude each other");
+    if (is_quick_ && seconds_.has_value()) {
+      return Fail(ErrorCode::kInvalid, "--quick does everything once, so --seconds has no meaning");
+    }
+    const char* of_linear = !shapes_.empty()         ? "--shape"
+                            : !types_.empty()        ? "--type"
+                            : precision_.has_value() ? "--precision"
+                                                     : nullptr;
+    if (of_linear != nullptr && only_.value_or("linear") != "linear") {
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("{} is about linear layers, which --only {} leaves out", of_linear, *only_));
+    }
     return {};
   }
 
@@ -118,7 +131,8 @@ class BenchKernelsCommand final : public Command {
         return Fail(ErrorCode::kInvalid, fmt::format("takes {}, not '{}'{}", fmt::join(known, ", "),
                                                      name, DidYouMean(name, known)));
       }
-      types_.push_back(KernelTypes()[static_cast<size_t>(found - known.begin())]);
+      const DType type = KernelTypes()[static_cast<size_t>(found - known.begin())];
+      if (Result<> added = AddOnce(type, name, types_); !added) return added;
     }
     return {};
   }
@@ -146,8 +160,7 @@ class BenchKernelsCommand final : public Command {
                               "of 32, at most 10^9 numbers a matrix, not '{}'",
                               given));
     }
-    shapes_.push_back(extents);
-    return {};
+    return AddOnce(extents, given, shapes_);
   }
 
   Result<> TakeIsas(const std::string& given) {
@@ -156,9 +169,10 @@ class BenchKernelsCommand final : public Command {
       return {};
     }
     for (const std::string& name : SplitList(given)) {
+      if (name == "all") return Fail(ErrorCode::kInvalid, "takes all alone, or a list without it");
       const Result<Isa> isa = ParseIsa(name);
       if (!isa) return Fail(isa.error().code, ": " + isa.error().message);
-      isas_.push_back(*isa);
+      if (Result<> added = AddOnce(*isa, name, isas_); !added) return added;
     }
     return {};
   }
@@ -167,8 +181,8 @@ class BenchKernelsCommand final : public Command {
     const auto wrong = std::count_if(report.rows.begin(), report.rows.end(),
                                      [](const KernelRow& row) { return !row.is_right; });
     if (wrong == 0) return {};
-    return Fail(ErrorCode::kInternal,
-                fmt::format("{} rows have other bits than the portable kernel", wrong));
+    return Fail(ErrorCode::kInternal, fmt::format("{} with other bits than the portable kernel's",
+                                                  CountOf(wrong, "row")));
   }
 
   std::optional<std::string> only_;

@@ -9,6 +9,7 @@
 #include "bench/model_suite.h"
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
+#include "cli/model_options.h"
 #include "cli/plot_file.h"
 #include "cli/progress.h"
 #include "model/model_spec.h"
@@ -76,6 +77,7 @@ class BenchModelCommand final : public Command {
                      .value = "N",
                      .help = "Prompt tokens that are read in one step (default: 512)"},
                     {.min = 1, .max = 1 << 20}, &chunk_);
+    DeclareNoPacked(options, &no_packed_);
     options.Group("Measuring");
     options.Integer(
         {.names = "--repeat",
@@ -87,11 +89,11 @@ class BenchModelCommand final : public Command {
     options.Group("Report");
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
     options.Flag({.names = "--csv", .value = "", .help = "Print comma-separated values"}, &csv_);
-    options.File({.names = "--plot",
-                  .value = "FILE",
-                  .help = "Write a plot as SVG besides: speed and limit by prompt, depth and "
-                          "batch"},
-                 &plot_path_);
+    options.OutputFile({.names = "--plot",
+                        .value = "FILE",
+                        .help = "Write a plot as SVG besides: speed and limit by prompt, depth and "
+                                "batch"},
+                       &plot_path_);
   }
 
   Result<> Check() override {
@@ -112,6 +114,10 @@ class BenchModelCommand final : public Command {
     if (plot.has_value()) {
       if (Result<> written = plot->Write(ModelAsSvg(*report)); !written) return written;
     }
+    // The other forms have them.
+    for (const std::string& note : csv_ ? report->notes : std::vector<std::string>()) {
+      (void)console.err.Write("baton: note: " + note + "\n");
+    }
     return console.out.Write(json_  ? ModelAsJson(*report)
                              : csv_ ? ModelAsCsv(*report)
                                     : ModelAsText(*report));
@@ -128,6 +134,7 @@ class BenchModelCommand final : public Command {
             .batches = Or(batches_, q ? Numbers{1, 2} : Numbers{1, 2, 4, 8, 16}),
             .threads = Or(threads_, {BenchThreads(std::nullopt)}),
             .chunk_tokens = chunk_.value_or(q ? 16 : 512),
+            .use_packed_file = !no_packed_,
             .num_rounds = static_cast<int>(repeat_.value_or(q ? 1 : 5)),
             .max_row_seconds = kMaxRowSeconds};
   }
@@ -157,6 +164,7 @@ class BenchModelCommand final : public Command {
   std::optional<int64_t> chunk_;
   std::optional<int64_t> repeat_;
   std::optional<std::string> plot_path_;
+  bool no_packed_ = false;
   bool is_quick_ = false;
   bool json_ = false;
   bool csv_ = false;

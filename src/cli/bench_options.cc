@@ -49,7 +49,7 @@ void DeclareIntegers(OptionSet& options, OptionText text, IntegerRange range,
                                 "most 64, not '{}'",
                                 range.min, range.max, given));
       }
-      numbers->push_back(*number);
+      if (Result<> added = AddOnce(*number, word, *numbers); !added) return added;
     }
     return {};
   });

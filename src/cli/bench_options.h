@@ -1,6 +1,7 @@
 // What the benchmark commands have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,13 +23,23 @@ void DeclareQuick(OptionSet& options, bool* is_quick);
 // --isa, one of this machine's.
 void DeclareIsa(OptionSet& options, std::optional<Isa>* isa);
 
-// Whole numbers in the range with commas between them, at most 64.
+// Whole numbers in the range with commas between them, each once, at most 64.
 void DeclareIntegers(OptionSet& options, OptionText text, IntegerRange range,
                      std::vector<int64_t>* numbers);
 
 // The same for numbers with a fraction.
 void DeclareReals(OptionSet& options, OptionText text, RealRange range,
                   std::vector<double>* numbers);
+
+// Appends what a word of a list means. Errors: invalid (it is in the list already).
+template <typename T>
+Result<> AddOnce(const T& value, const std::string& word, std::vector<T>& list) {
+  if (std::find(list.begin(), list.end(), value) != list.end()) {
+    return Fail(ErrorCode::kInvalid, "takes each thing once, not '" + word + "' twice");
+  }
+  list.push_back(value);
+  return {};
+}
 
 // The threads given, or as many as this process should compute with.
 int BenchThreads(std::optional<int64_t> given);

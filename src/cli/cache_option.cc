@@ -8,6 +8,8 @@
 namespace baton {
 namespace {
 
+constexpr size_t kMaxPathBytes = 4096;
+
 // Progress in blocks, shown as the tokens that they hold.
 SavedSequenceProgress ShownBy(Progress& progress) {
   return [&progress](int64_t done, int64_t total) {
@@ -19,10 +21,12 @@ SavedSequenceProgress ShownBy(Progress& progress) {
 
 void CacheOption::Declare(OptionSet& options) {
   options.Group("Cache");
-  options.File({.names = "--save-kv",
-                .value = "FILE",
-                .help = "At the end, save the KV cache of all that was read and written to FILE"},
-               &save_path_);
+  options.OutputFile(
+      {.names = "--save-kv",
+       .value = "FILE",
+       .help = "At the end, save the KV cache of all that was read and written to FILE",
+       .may_replace = "--load-kv"},
+      &save_path_);
   options.File({.names = "--load-kv",
                 .value = "FILE",
                 .help = "Start with a saved KV cache: what the prompt has in common with it, from "
@@ -30,7 +34,10 @@ void CacheOption::Declare(OptionSet& options) {
                &load_path_);
 }
 
-Result<> CacheOption::CheckPath() const {
+Result<> CacheOption::CheckPaths() const {
+  if (load_path_) {
+    if (Result<> can_load = CheckLoadPath(*load_path_); !can_load) return can_load;
+  }
   if (!save_path_) return {};
   return CheckSavePath(*save_path_);
 }
@@ -47,16 +54,27 @@ void CacheOption::TellIfUnused(int64_t cached_tokens, Console& console) const {
   if (!load_path_ || cached_tokens > 0) return;
   (void)console.err.Write(
       fmt::format("baton: note: {} was of no use: the prompt begins with other tokens\n",
-                  Printable(*load_path_, 4096)));
+                  Printable(*load_path_, kMaxPathBytes)));
 }
 
 Result<> CacheOption::Save(Result<> done, const Generator& generator, Console& console) const {
-  if (!save_path_ || (!done && generator.cached_tokens() == 0)) return done;
+  if (!save_path_) return done;
+  if (!done && generator.cached_tokens() == 0) {
+    (void)console.err.Write(fmt::format("baton: note: nothing was computed, so {} is not written\n",
+                                        Printable(*save_path_, kMaxPathBytes)));
+    return done;
+  }
   Progress progress(
       console.status, console.clock,
       {.what = "Saving the cache", .unit = ProgressUnit::kTokens, .columns = console.columns});
   Result<> saved = generator.SaveCache(*save_path_, ShownBy(progress));
   return done ? saved : done;
+}
+
+Result<> CacheOption::Forgo(Result<> done) const {
+  if (!save_path_ || !done) return done;
+  return Fail(ErrorCode::kInvalid,
+              *save_path_ + ": nothing was saved, as nothing was asked after /reset or /load");
 }
 
 }  // namespace baton

@@ -82,6 +82,10 @@ class ChatSession {
     }
   }
 
+  // Whether what is cached, if anything, is of a conversation that was forgotten or replaced. The
+  // next answer keeps only what they have in common.
+  bool is_cache_left_over() const { return is_cache_left_over_; }
+
  private:
   // Everything that is not an answer goes to standard error, where it cannot mix with answers.
   void Tell(std::string_view text) { (void)console_.err.Write(text); }
@@ -103,6 +107,7 @@ class ChatSession {
       Tell(kChatHelp);
     } else if (entry.name == "reset") {
       conversation_.Reset();
+      is_cache_left_over_ = true;
       document_ = options_.document;
       Tell("The conversation is forgotten.\n");
     } else if (entry.name == "save" || entry.name == "load") {
@@ -140,6 +145,7 @@ class ChatSession {
     }
     const size_t num_loaded = messages->size();
     conversation_.Replace(std::move(*messages));
+    is_cache_left_over_ = true;
     document_.clear();
     Tell(fmt::format("Loaded {} messages.\n", num_loaded));
   }
@@ -186,7 +192,10 @@ class ChatSession {
     if (!fits)
       return Fail(fits.error().code, fits.error().message + ", or /reset the conversation");
     request.prompt = std::move(*prompt);
-    return generator_.Generate(request, stream, console_.interrupt.requested());
+    Result<GenerationResult> result =
+        generator_.Generate(request, stream, console_.interrupt.requested());
+    if (result) is_cache_left_over_ = false;
+    return result;
   }
 
   LoadedModel& model_;
@@ -196,6 +205,7 @@ class ChatSession {
   Conversation conversation_;
   std::string document_;
   int64_t num_failures_ = 0;
+  bool is_cache_left_over_ = false;
 };
 
 class ChatCommand final : public Command {
@@ -257,7 +267,7 @@ class ChatCommand final : public Command {
     options.quiet = quiet_;
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
-    if (Result<> can_save = cache_.CheckPath(); !can_save) return can_save;
+    if (Result<> can_save = cache_.CheckPaths(); !can_save) return can_save;
     const Result<> chosen = chat_template_.Apply(console.in, *load);
     if (!chosen) return chosen;
     const Result<> has_template = CheckHasChatTemplate(*load);
@@ -271,8 +281,10 @@ class ChatCommand final : public Command {
     if (Result<> loaded = cache_.Load(*generator, console); !loaded) return loaded;
     if (console.interactive) (void)console.err.Write("/help lists the commands; /exit leaves.\n");
     console.in.ReleaseEcho();
-    Result<> done = ChatSession(*model, *generator, console, std::move(options)).Run();
-    done = cache_.Save(std::move(done), *generator, console);
+    ChatSession session(*model, *generator, console, std::move(options));
+    Result<> done = session.Run();
+    done = session.is_cache_left_over() ? cache_.Forgo(std::move(done))
+                                        : cache_.Save(std::move(done), *generator, console);
     return compute_.Finish(std::move(done), console);
   }
 

@@ -24,6 +24,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxMessages = 100'000;
 
+// A look at the beginning does not do: the whole is read before it is replaced.
+constexpr FileKind kConversationKind = {.name = "a saved conversation",
+                                        .holds = [](std::string_view) { return true; },
+                                        .is_private = true};
+
 std::string ToJson(const std::vector<ConversationMessage>& messages) {
   Json list = Json::array();
   for (const ConversationMessage& message : messages) {
@@ -107,7 +112,7 @@ Result<> SaveConversation(const std::string& path, const std::vector<Conversatio
   }
   // Else a second Ctrl-C would leave the temporary file.
   const InterruptDelay delay(interrupt);
-  Result<ReplacingFile> file = ReplacingFile::Create(path);
+  Result<ReplacingFile> file = ReplacingFile::Create(path, kConversationKind);
   if (!file) return Forward(file);
   if (is_there && old.st_size > 0 && !LoadConversation(path)) {
     return Fail(ErrorCode::kInvalid,

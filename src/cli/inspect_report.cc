@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "engine/model_parts.h"
@@ -152,6 +154,23 @@ void AddMemory(const MemoryNeeds& needs, int64_t context_tokens, InspectReport& 
                               .workspace_bytes = needs.workspace_bytes};
 }
 
+std::optional<PackedFacts> ReadPackedFacts(const GgufFile& file, const ModelParts& parts) {
+  PackedFacts facts{.path = PackedPathOf(file)};
+  if (parts.packed) {
+    facts.file_bytes = parts.packed->file_bytes();
+    facts.is_usable = true;
+    return facts;
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(facts.path, error))) {
+    return std::nullopt;
+  }
+  if (std::filesystem::is_regular_file(facts.path, error)) {
+    facts.file_bytes = std::filesystem::file_size(facts.path, error);
+  }
+  return facts;
+}
+
 // The parts as loading would take them, and what it would lack.
 void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, InspectReport& report) {
   const ModelParts parts =
@@ -165,10 +184,7 @@ void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
     }
   }
   if (parts.needs) AddMemory(*parts.needs, parts.context_tokens, report);
-  if (parts.packed) {
-    report.packed =
-        PackedFacts{.path = parts.packed->path(), .file_bytes = parts.packed->file_bytes()};
-  }
+  report.packed = ReadPackedFacts(file, parts);
   // The report has the file's name already.
   const std::string place = file.name() + ": ";
   for (const Error& error : parts.lacks) {

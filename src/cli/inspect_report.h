@@ -66,10 +66,11 @@ struct MemoryFacts {
   uint64_t total_bytes() const { return weight_bytes + kv_bytes + workspace_bytes; }
 };
 
-// A packed file that belongs to the model (`baton pack`).
+// What is at the place of the model's packed file (`baton pack`).
 struct PackedFacts {
   std::string path;
   uint64_t file_bytes = 0;
+  bool is_usable = false;  // else what the model lacks says why, if it is a model at all
 };
 
 struct InspectReport {

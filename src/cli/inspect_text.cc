@@ -202,7 +202,8 @@ std::string InspectText(const InspectReport& report) {
   AddTokenizerLines(report, lines);
   AddCostLines(report, lines);
   if (report.packed.has_value()) {
-    lines.Add("packed file", fmt::format("{}, up to date", BytesText(report.packed->file_bytes)));
+    lines.Add("packed file", fmt::format("{}, {}", BytesText(report.packed->file_bytes),
+                                         report.packed->is_usable ? "up to date" : "of no use"));
   } else if (report.has_spec) {
     lines.Add("packed file", "none; 'baton pack' makes one, and loading instant");
   }
@@ -260,7 +261,8 @@ std::string InspectJson(const InspectReport& report) {
       {"kv_bytes_per_token", has_kv ? Json(*report.kv_bytes_per_token) : Json()},
       {"memory", MemoryJson(report)},
       {"packed_file", report.packed.has_value() ? Json{{"path", report.packed->path},
-                                                       {"bytes", report.packed->file_bytes}}
+                                                       {"bytes", report.packed->file_bytes},
+                                                       {"usable", report.packed->is_usable}}
                                                 : Json()},
       {"unused_tensors", report.unused_tensors},
       {"runs", report.lacks.empty()},

@@ -54,6 +54,8 @@ int main(int argc, char** argv) {
   FillStandardDescriptors();
   // A closed pipe is an error of write(), not the death of the process.
   ::signal(SIGPIPE, SIG_IGN);
+  // So is a file that grows beyond the limit of the shell (ulimit -f).
+  ::signal(SIGXFSZ, SIG_IGN);
   ::signal(SIGBUS, EndByBusError);
   const char* term = std::getenv("TERM");
   baton::FdOutput out(STDOUT_FILENO, "standard output");

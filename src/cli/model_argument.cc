@@ -7,10 +7,16 @@ namespace baton {
 void ModelArgument::Declare(OptionSet& options, bool also_dash) {
   also_dash_ = also_dash;
   options.Group("Model");
-  options.Positional(
-      {.names = "MODEL", .value = "", .help = "Model file (GGUF)", .dash_is_input = also_dash},
-      also_dash ? 2 : 1, &positional_);
-  options.Files({.names = "-m,--model", .value = "MODEL", .help = "The same, as an option"},
+  options.Positional({.names = "MODEL",
+                      .value = "",
+                      .help = "Model file (GGUF)",
+                      .dash_is_input = also_dash,
+                      .companion = ".packed"},
+                     also_dash ? 2 : 1, &positional_);
+  options.Files({.names = "-m,--model",
+                 .value = "MODEL",
+                 .help = "The same, as an option",
+                 .companion = ".packed"},
                 &named_);
 }
 

@@ -13,6 +13,13 @@ constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
 
 }  // namespace
 
+void DeclareNoPacked(OptionSet& options, bool* no_packed) {
+  options.Flag({.names = "--no-packed",
+                .value = "",
+                .help = "Do not use the packed file beside the model (baton pack)"},
+               no_packed);
+}
+
 void ComputeOptions::Declare(OptionSet& options) {
   options.Group("Computing (none but --precision changes a bit of the result)");
   options.Integer({.names = "-t,--threads",
@@ -44,10 +51,7 @@ void ComputeOptions::Declare(OptionSet& options) {
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
-  options.Flag({.names = "--no-packed",
-                .value = "",
-                .help = "Do not use the packed file beside the model (baton pack)"},
-               &no_packed_);
+  DeclareNoPacked(options, &no_packed_);
   profile_.Declare(options);
 }
 

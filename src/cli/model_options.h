@@ -37,4 +37,7 @@ class ComputeOptions {
   ProfileOption profile_;
 };
 
+// --no-packed alone.
+void DeclareNoPacked(OptionSet& options, bool* no_packed);
+
 }  // namespace baton

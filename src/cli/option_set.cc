@@ -12,6 +12,7 @@
 #include "cli/input.h"
 #include "cli/near_match.h"
 #include "cli/printable.h"
+#include "cli/same_file.h"
 
 namespace baton {
 namespace {
@@ -80,7 +81,8 @@ void OptionSet::Positional(OptionText text, size_t max_values, std::vector<std::
        .group = {},
        .text = std::move(text),
        .max_values = max_values,
-       .take = TakeFileName([values](const std::string& given) { values->push_back(given); })});
+       .take = TakeFileName([values](const std::string& given) { values->push_back(given); }),
+       .file_use = FileUse::kReads});
 }
 
 void OptionSet::Flag(OptionText text, bool* value) {
@@ -113,11 +115,18 @@ void OptionSet::Text(OptionText text, std::optional<std::string>* value) {
 
 void OptionSet::File(OptionText text, std::optional<std::string>* value) {
   Parsed(std::move(text), TakeFileName([value](const std::string& given) { *value = given; }));
+  options_.back().file_use = FileUse::kReads;
+}
+
+void OptionSet::OutputFile(OptionText text, std::optional<std::string>* value) {
+  File(std::move(text), value);
+  options_.back().file_use = FileUse::kWrites;
 }
 
 void OptionSet::Files(OptionText text, std::vector<std::string>* values) {
   ParsedEach(std::move(text),
              TakeFileName([values](const std::string& given) { values->push_back(given); }));
+  options_.back().file_use = FileUse::kReads;
 }
 
 void OptionSet::Integer(OptionText text, IntegerRange range, std::optional<int64_t>* value) {
@@ -189,6 +198,31 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
                             "texts into a file",
                             fmt::join(reading.input_readers, " and ")));
   }
+  return CheckOutputs(reading.files);
+}
+
+// What one option writes, no other may read or write, unless that is its purpose.
+Result<> OptionSet::CheckOutputs(const std::vector<NamedFile>& files) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Option& writer = *files[i].option;
+    if (writer.file_use != FileUse::kWrites) continue;
+    for (size_t j = 0; j < files.size(); ++j) {
+      const OptionText& other = files[j].option->text;
+      if (i == j || LongName(other) == writer.text.may_replace) continue;
+      if (IsSameFile(files[i].path, files[j].path)) {
+        return Fail(ErrorCode::kInvalid,
+                    fmt::format("{} and {} name the same file '{}'; choose another name",
+                                LongName(writer.text), LongName(other),
+                                Printable(files[i].path, kMaxValueBytes)));
+      }
+      if (!other.companion.empty() && IsSameFile(files[i].path, files[j].path + other.companion)) {
+        return Fail(ErrorCode::kInvalid,
+                    fmt::format("{} names '{}', which belongs to {}; choose another name",
+                                LongName(writer.text), Printable(files[i].path, kMaxValueBytes),
+                                LongName(other)));
+      }
+    }
+  }
   return {};
 }
 
@@ -253,6 +287,8 @@ void OptionSet::TakeOne(const Option& option, const std::string& value, Reading&
     reading.input_readers.push_back(option.kind == Kind::kPositional
                                         ? std::string("as an argument")
                                         : "for " + LongName(option.text));
+  } else if (option.file_use != FileUse::kNone) {
+    reading.files.push_back({&option, value});
   }
   const Result<> taken = option.take(value);
   if (taken || reading.first_error.has_value()) return;

@@ -26,6 +26,11 @@ struct OptionText {
   std::string help;   // one sentence or two, without a full stop at the end
   // The value "-" means standard input, which only one option of a command line can read.
   bool dash_is_input = false;
+  // Of a file that is written: the option whose file it may replace, by its long name.
+  std::string may_replace = {};
+  // Of a file that is read: the end of the name of another that belongs to it, and that no option
+  // may write either.
+  std::string companion = {};
 };
 
 struct IntegerRange {
@@ -44,13 +49,14 @@ using TakeValue = std::function<Result<>(const std::string& value)>;
 
 // Declares options, parses arguments. What the pointers point to outlives the set. Every value is
 // checked here, so that a wrong one is wrong usage whatever the option; an option that takes one
-// value and is given two is refused.
+// value and is given two is refused, and so is a file to write that another option names, too.
 class OptionSet {
  public:
   // Starts a group of the help text: "Sampling".
   void Group(std::string title);
 
-  // Arguments without a name, up to `max_values` of them. All that follows "--" is of this kind.
+  // Files without an option's name, up to `max_values` of them. All that follows "--" is of this
+  // kind.
   void Positional(OptionText text, size_t max_values, std::vector<std::string>* values);
   void Flag(OptionText text, bool* value);
   // Text in UTF-8; may be empty.
@@ -58,6 +64,8 @@ class OptionSet {
   // The name of a file, of any bytes but not empty.
   void File(OptionText text, std::optional<std::string>* value);
   void Files(OptionText text, std::vector<std::string>* values);  // may be given many times
+  // The same of a file that is written.
+  void OutputFile(OptionText text, std::optional<std::string>* value);
   // What `take` makes of the value.
   void Parsed(OptionText text, TakeValue take);
   void ParsedEach(OptionText text, TakeValue take);  // may be given many times
@@ -74,17 +82,24 @@ class OptionSet {
 
  private:
   enum class Kind { kFlag, kSingle, kRepeated, kPositional };
+  enum class FileUse { kNone, kReads, kWrites };
   struct Option {
     Kind kind = Kind::kSingle;
     std::string group;
     OptionText text;
     size_t max_values = 1;
     TakeValue take;
+    FileUse file_use = FileUse::kNone;
+  };
+  struct NamedFile {
+    const Option* option;
+    std::string path;
   };
   // What one command line has said so far.
   struct Reading {
     std::optional<Error> first_error;
     std::vector<std::string> input_readers;  // options that take standard input
+    std::vector<NamedFile> files;
   };
 
   void Add(Option option);
@@ -93,6 +108,7 @@ class OptionSet {
   Result<std::vector<std::string>> SplitAtEquals(const std::vector<std::string>& arguments) const;
   static void AddTo(CLI::App& app, const Option& option, Reading& reading);
   static void TakeOne(const Option& option, const std::string& value, Reading& reading);
+  static Result<> CheckOutputs(const std::vector<NamedFile>& files);
   void TakePositionals(const std::vector<std::string>& values, Reading& reading) const;
 
   std::string group_ = "Options";

@@ -18,6 +18,9 @@ struct Values {
   std::vector<std::string> stops;
   std::optional<std::string> ids;
   std::vector<std::string> files;
+  std::optional<std::string> load;
+  std::optional<std::string> save;
+  std::optional<std::string> trace;
   std::optional<int64_t> threads;
   std::optional<double> temperature;
   std::optional<std::string> precision;
@@ -27,7 +30,8 @@ class OptionSetTest : public ::testing::Test {
  protected:
   OptionSetTest() {
     set_.Group("Arguments");
-    set_.Positional({.names = "MODEL", .value = "", .help = "Model file"}, 1, &values_.model);
+    set_.Positional({.names = "MODEL", .value = "", .help = "Model file", .companion = ".packed"},
+                    1, &values_.model);
     set_.Group("Computing");
     set_.Integer({.names = "-t,--threads", .value = "N", .help = "Threads"},
                  {.min = 1, .max = 1024}, &values_.threads);
@@ -47,6 +51,10 @@ class OptionSetTest : public ::testing::Test {
               &values_.ids);
     set_.Files({.names = "-f,--file", .value = "FILE", .help = "Texts", .dash_is_input = true},
                &values_.files);
+    set_.File({.names = "--load", .value = "FILE", .help = "Cache"}, &values_.load);
+    set_.OutputFile({.names = "--save", .value = "FILE", .help = "Cache", .may_replace = "--load"},
+                    &values_.save);
+    set_.OutputFile({.names = "--trace", .value = "FILE", .help = "Trace"}, &values_.trace);
     set_.Text({.names = "--system", .value = "TEXT", .help = "System message"}, &values_.system);
     set_.Flag({.names = "--json", .value = "", .help = "One object"}, &values_.json);
   }
@@ -184,6 +192,21 @@ TEST(WrapText, BreaksAtSpacesOnly) {
   EXPECT_EQ(WrapText("one two three", 7, 2), "one two\n  three");
   EXPECT_EQ(WrapText("extraordinary", 5, 2), "extraordinary");
   EXPECT_EQ(WrapText("", 5, 2), "");
+}
+
+TEST_F(OptionSetTest, WhatIsWrittenBelongsToOneOption) {
+  const std::vector<std::vector<std::string>> refused = {
+      {"m.gguf", "--trace", "m.gguf"},       {"m.gguf", "--trace", "./m.gguf"},
+      {"-f", "a", "-f", "b", "--save", "b"}, {"--ids", "x/../x.json", "--trace", "x.json"},
+      {"--save", "x", "--trace", "x"},       {"--load", "x", "--trace", "x"},
+  };
+  for (const std::vector<std::string>& arguments : refused) {
+    EXPECT_THAT(ErrorOf(arguments), HasSubstr("name the same file"));
+  }
+  EXPECT_THAT(ErrorOf({"m.gguf", "--save", "m.gguf.packed"}),
+              HasSubstr("--save names 'm.gguf.packed', which belongs to MODEL"));
+  EXPECT_TRUE(set_.Parse({"m.gguf", "-f", "m.gguf", "--load", "x", "--save", "x"}));
+  EXPECT_TRUE(set_.Parse({"m.gguf", "--save", "m.gguf.kv", "--trace", "t", "--ids", "-"}));
 }
 
 }  // namespace

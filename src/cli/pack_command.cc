@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 
 #include "base/number_text.h"
+#include "base/shell_text.h"
 #include "cli/model_argument.h"
 #include "cli/progress.h"
 #include "format/gguf.h"
@@ -39,8 +41,8 @@ class PackCommand final : public Command {
     options.Group("Packing");
     options.Flag({.names = "--check",
                   .value = "",
-                  .help = "Write nothing; check that the packed file belongs to the model and is "
-                          "whole"},
+                  .help = "Write nothing; repack and compare every byte of the packed file, "
+                          "which takes as long as packing"},
                  &check_);
     options.Integer({.names = "-t,--threads",
                      .value = "N",
@@ -61,14 +63,12 @@ class PackCommand final : public Command {
     const Result<PackedFile> packed = PackedFile::Open(path, PackedFileOf(*file));
     if (!packed && packed.error().code == ErrorCode::kNotFound) {
       return Fail(ErrorCode::kNotFound,
-                  fmt::format("{}: there is no packed file; 'baton pack {}' makes it", path,
-                              model_.path()));
+                  fmt::format("{}: there is no packed file; make it with: baton pack {}", path,
+                              ShellPath(model_.path())));
     }
     if (!packed) return Forward(packed);
     if (check_) {
-      for (size_t i = 0; i < packed->num_entries(); ++i) {
-        if (Result<> whole = packed->CheckEntry(i); !whole) return whole;
-      }
+      if (Result<> same = Compare(*file, *packed, console); !same) return same;
     }
     return console.out.Write(fmt::format("{}: {} matrices, {}{}\n", path, packed->num_entries(),
                                          BytesText(packed->file_bytes()),
@@ -77,20 +77,37 @@ class PackCommand final : public Command {
 
  private:
   Result<> Pack(const GgufFile& file, const std::string& path, Console& console) const {
+    return Repack(file, path, {.what = "Packing", .console = console},
+                  [](const PackModelArgs& args) { return PackModel(args); });
+  }
+
+  Result<> Compare(const GgufFile& file, const PackedFile& packed, Console& console) const {
+    return Repack(file, packed.path(), {.what = "Comparing", .console = console},
+                  [&packed](const PackModelArgs& args) { return CheckPackedModel(args, packed); });
+  }
+
+  // Does `work` with threads and a line of progress.
+  struct Shown {
+    std::string what;
+    Console& console;
+  };
+  Result<> Repack(const GgufFile& file, const std::string& path, const Shown& shown,
+                  const std::function<Result<>(const PackModelArgs&)>& work) const {
     const int num_threads = threads_.has_value() ? static_cast<int>(*threads_)
                                                  : ReadCpuTopology().num_compute_threads();
     Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Make(num_threads);
     if (!pool) return Forward(pool);
+    Console& console = shown.console;
     Progress progress(
         console.status, console.clock,
-        {.what = "Packing", .unit = ProgressUnit::kBytes, .columns = console.columns});
-    return PackModel({.file = file,
-                      .path = path,
-                      .pool = **pool,
-                      .progress = [&progress](uint64_t done_bytes, uint64_t total_bytes) {
-                        progress.Update(static_cast<int64_t>(done_bytes),
-                                        static_cast<int64_t>(total_bytes));
-                      }});
+        {.what = shown.what, .unit = ProgressUnit::kBytes, .columns = console.columns});
+    return work({.file = file,
+                 .path = path,
+                 .pool = **pool,
+                 .progress = [&progress](uint64_t done_bytes, uint64_t total_bytes) {
+                   progress.Update(static_cast<int64_t>(done_bytes),
+                                   static_cast<int64_t>(total_bytes));
+                 }});
   }
 
   ModelArgument model_;

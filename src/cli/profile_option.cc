@@ -12,6 +12,14 @@
 namespace baton {
 namespace {
 
+// What TraceJson writes, and few others.
+bool IsTrace(std::string_view head) {
+  return head == "[\n]\n" || (head.starts_with("[\n{\"name\":\"") &&
+                              head.find("\"ph\":\"X\",\"pid\":1,\"tid\":1,") < 200);
+}
+
+constexpr FileKind kTraceKind = {.name = "a trace", .holds = IsTrace};
+
 constexpr StepKind kKinds[] = {StepKind::kPrefill, StepKind::kDecode};
 
 const char* KindName(StepKind kind) {
@@ -53,12 +61,15 @@ void AddLayers(const OpRecorder& recorder, StepKind kind, std::string& text) {
 }  // namespace
 
 std::string ProfileText(const OpRecorder& recorder) {
+  if (std::ranges::all_of(kKinds, [&](StepKind kind) { return recorder.steps(kind) == 0; })) {
+    return "profile: nothing was computed\n";
+  }
   std::string text = "profile, operation by operation\n";
   fmt::format_to(std::back_inserter(text), "  {:<18}", "");
   for (const StepKind kind : kKinds) {
     if (recorder.steps(kind) == 0) continue;
     fmt::format_to(std::back_inserter(text), "{:>23}",
-                   fmt::format("{} of {} rows", KindName(kind), CountText(recorder.rows(kind))));
+                   fmt::format("{} of {}", KindName(kind), CountOf(recorder.rows(kind), "row")));
   }
   text += '\n';
   int64_t rest[kNumStepKinds];
@@ -114,17 +125,18 @@ void ProfileOption::Declare(OptionSet& options) {
                 .value = "",
                 .help = "Afterwards, print the time of every operation of both phases"},
                &profile_);
-  options.File({.names = "--trace",
-                .value = "FILE",
-                .help = "Write every operation of every step to FILE, for chrome://tracing or "
-                        "Perfetto"},
-               &trace_path_);
+  options.OutputFile(
+      {.names = "--trace",
+       .value = "FILE",
+       .help = "Write every operation of every step to FILE, for chrome://tracing or "
+               "Perfetto"},
+      &trace_path_);
 }
 
 Result<OpRecorder*> ProfileOption::Recorder(Clock& clock) {
   if (!profile_ && !trace_path_) return nullptr;
   if (trace_path_) {
-    Result<ReplacingFile> file = ReplacingFile::Create(*trace_path_);
+    Result<ReplacingFile> file = ReplacingFile::Create(*trace_path_, kTraceKind);
     if (!file) return Forward(file);
     trace_ = *std::move(file);
   }

@@ -117,7 +117,7 @@ class RunCommand final : public Command {
     if (!text) return Forward(text);
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
-    if (Result<> can_save = cache_.CheckPath(); !can_save) return can_save;
+    if (Result<> can_save = cache_.CheckPaths(); !can_save) return can_save;
     const Result<> chosen = chat_template_.Apply(console.in, *load);
     if (!chosen) return chosen;
     if (!raw_) {

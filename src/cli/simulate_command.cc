@@ -55,11 +55,11 @@ class SimulateCommand final : public Command {
     DeclareTimes(options);
     options.Group("Report");
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.File({.names = "--plot",
-                  .value = "FILE",
-                  .help = "Write a plot as SVG besides: time to first token and gaps between "
-                          "tokens over the time"},
-                 &plot_path_);
+    options.OutputFile({.names = "--plot",
+                        .value = "FILE",
+                        .help = "Write a plot as SVG besides: time to first token and gaps between "
+                                "tokens over the time"},
+                       &plot_path_);
   }
 
   Result<> Check() override {

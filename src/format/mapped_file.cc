@@ -32,6 +32,8 @@ Result<MappedFile> FailToOpen(const std::string& path, int number) {
     case ENOENT:
     case ENOTDIR:
       return Fail(ErrorCode::kNotFound, path + ": there is no such file");
+    case ENAMETOOLONG:
+      return Fail(ErrorCode::kNotFound, path + ": the name is too long; there is no such file");
     case EACCES:
     case EPERM:
       return Fail(ErrorCode::kInvalid, path + ": no permission to read it; see ls -l");

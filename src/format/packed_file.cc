@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/shell_text.h"
 
 namespace baton {
 namespace {
@@ -44,11 +45,34 @@ uint64_t ToPage(uint64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// What to do about the packed file at `path`.
-std::string WayOut(const std::string& path) {
+// Before the matrices are zeros, and behind each up to the next page.
+bool IsZero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+bool IsPacked(std::string_view head) {
+  uint64_t magic = 0;
+  if (head.size() < sizeof(magic)) return false;
+  std::memcpy(&magic, head.data(), sizeof(magic));
+  return magic == kMagic;
+}
+
+constexpr FileKind kPackedKind = {.name = "a packed model", .holds = IsPacked};
+
+// An error about the packed file at `path`, with what to do about it.
+tl::unexpected<Error> RefusePacked(ErrorCode code, const std::string& path,
+                                   const std::string& why) {
   const std::string_view model = std::string_view(path).substr(0, path.rfind('.'));
-  return fmt::format("make it anew with 'baton pack {}', delete it, or go without by --no-packed",
-                     model);
+  return Fail(code, fmt::format("{}: {}; delete it, make it anew (baton pack {}), or go without "
+                                "(--no-packed)",
+                                path, why, ShellPath(model)));
+}
+
+// The same about one that cannot be mapped, whose message gives the advice for models.
+tl::unexpected<Error> RefuseUnmapped(const std::string& path, const Error& error) {
+  std::string why = error.message.substr(error.message.starts_with(path) ? path.size() + 2 : 0);
+  why = why.substr(0, why.find("; "));
+  return RefusePacked(error.code, path, why);
 }
 
 }  // namespace
@@ -73,42 +97,53 @@ std::string PackedPathOf(const GgufFile& file) {
 
 Result<PackedFile> PackedFile::Open(const std::string& path, const Expected& expected) {
   Result<MappedFile> mapped = MappedFile::Open(path);
-  if (!mapped) return Forward(mapped);
+  if (!mapped && mapped.error().code == ErrorCode::kNotFound) return Forward(mapped);
+  if (!mapped) return RefuseUnmapped(path, mapped.error());
+  const auto refuse = [&path](ErrorCode code, const std::string& why) {
+    return RefusePacked(code, path, why);
+  };
   const std::span<const std::byte> bytes = mapped->bytes();
   FileHeader header{};
   if (bytes.size() >= sizeof(header)) std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic) {
-    return Fail(ErrorCode::kInvalid, path + ": is not a packed model; " + WayOut(path));
+    return refuse(ErrorCode::kInvalid, "is not a packed model");
   }
   if (header.format_version != kFormatVersion || header.layout_version != expected.layout_version) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("{}: was packed by another version of Baton (format {}.{}, this one "
-                            "reads {}.{}); {}",
-                            path, header.format_version, header.layout_version, kFormatVersion,
-                            expected.layout_version, WayOut(path)));
+    return refuse(ErrorCode::kInvalid,
+                  fmt::format("was packed by another version of Baton (format {}.{}, this one "
+                              "reads {}.{})",
+                              header.format_version, header.layout_version, kFormatVersion,
+                              expected.layout_version));
   }
   const uint64_t table_bytes = uint64_t{header.num_entries} * sizeof(PackedEntry);
-  if (header.file_bytes != bytes.size() || header.num_entries > kMaxEntries ||
-      table_bytes > bytes.size() - sizeof(header)) {
-    return Fail(ErrorCode::kCorrupt, fmt::format("{}: has {} bytes, but says {}; {}", path,
-                                                 bytes.size(), header.file_bytes, WayOut(path)));
+  if (header.file_bytes != bytes.size()) {
+    return refuse(ErrorCode::kCorrupt, fmt::format("is damaged: it has {} bytes and says {}",
+                                                   bytes.size(), header.file_bytes));
+  }
+  if (header.num_entries > kMaxEntries || table_bytes > bytes.size() - sizeof(header)) {
+    return refuse(ErrorCode::kCorrupt,
+                  fmt::format("is damaged: it has {} bytes and says that {} matrices are in it",
+                              bytes.size(), header.num_entries));
   }
   std::vector<PackedEntry> table(header.num_entries);
   std::memcpy(table.data(), bytes.data() + sizeof(header), table_bytes);
   if (TableChecksum(header, table) != header.checksum) {
-    return Fail(ErrorCode::kCorrupt,
-                path + ": the checksum of its table is wrong; " + WayOut(path));
+    return refuse(ErrorCode::kCorrupt, "is damaged: the checksum of its table is wrong");
   }
   if (header.source != expected.source) {
-    return Fail(ErrorCode::kInvalid,
-                path + ": is stale: it was made from another model file; " + WayOut(path));
+    return refuse(ErrorCode::kInvalid, "is stale: it was made from another model file");
+  }
+  const uint64_t end_of_table = sizeof(header) + table_bytes;
+  const uint64_t first_matrix = std::min<uint64_t>(ToPage(end_of_table), bytes.size());
+  if (!IsZero(bytes.subspan(end_of_table, first_matrix - end_of_table))) {
+    return refuse(ErrorCode::kCorrupt, "is damaged: behind its table is something");
   }
   for (const PackedEntry& entry : table) {
     if (entry.offset % kPageBytes != 0 || entry.offset > bytes.size() ||
         entry.num_bytes > bytes.size() - entry.offset) {
-      return Fail(ErrorCode::kCorrupt,
-                  fmt::format("{}: a matrix of {} bytes at {} lies outside the file; {}", path,
-                              entry.num_bytes, entry.offset, WayOut(path)));
+      return refuse(ErrorCode::kCorrupt,
+                    fmt::format("is damaged: a matrix of {} bytes at {} lies outside the file",
+                                entry.num_bytes, entry.offset));
     }
   }
   PackedFile file;
@@ -131,10 +166,23 @@ std::optional<std::span<const std::byte>> PackedFile::Find(const Hash128& key) c
 Result<> PackedFile::CheckEntry(size_t i) const {
   CHECK_LT(i, entries_.size());
   const PackedEntry& entry = entries_[i];
-  if (Checksum64(file_.bytes().subspan(entry.offset, entry.num_bytes)) == entry.checksum) return {};
-  return Fail(ErrorCode::kCorrupt,
-              fmt::format("{}: the checksum of bytes {} to {} is wrong; {}", path_, entry.offset,
-                          entry.offset + entry.num_bytes, WayOut(path_)));
+  const uint64_t end = entry.offset + entry.num_bytes;
+  const uint64_t end_of_page = std::min<uint64_t>(ToPage(end), file_.bytes().size());
+  if (Checksum64(file_.bytes().subspan(entry.offset, entry.num_bytes)) != entry.checksum) {
+    return Refuse(
+        ErrorCode::kCorrupt,
+        fmt::format("is damaged: the checksum of bytes {} to {} is wrong", entry.offset, end));
+  }
+  if (!IsZero(file_.bytes().subspan(end, end_of_page - end))) {
+    return Refuse(
+        ErrorCode::kCorrupt,
+        fmt::format("is damaged: between bytes {} and {} is something", end, end_of_page));
+  }
+  return {};
+}
+
+tl::unexpected<Error> PackedFile::Refuse(ErrorCode code, const std::string& why) const {
+  return RefusePacked(code, path_, why);
 }
 
 PackedWriter::PackedWriter(ReplacingFile file, const PackedFile::Expected& about,
@@ -148,7 +196,7 @@ Result<PackedWriter> PackedWriter::Create(const std::string& path,
                                           const PackedFile::Expected& about, uint32_t num_entries) {
   CHECK_GE(num_entries, 1u);
   CHECK_LE(num_entries, PackedFile::kMaxEntries);
-  Result<ReplacingFile> file = ReplacingFile::Create(path);
+  Result<ReplacingFile> file = ReplacingFile::Create(path, kPackedKind);
   if (!file) return Forward(file);
   return PackedWriter(*std::move(file), about, num_entries);
 }

@@ -55,8 +55,8 @@ class PackedFile {
   };
 
   // Maps the file and checks header and table.
-  // Errors: as MappedFile::Open; invalid (not a packed file; of another version; made from another
-  // model file), corrupt (cut short, checksum). Messages say how to make it anew.
+  // Errors: not-found; as MappedFile::Open; invalid (not a packed file; of another version; made
+  // from another model file), corrupt (cut short, checksum). Messages say what to do about it.
   static Result<PackedFile> Open(const std::string& path, const Expected& expected);
 
   const std::string& path() const { return path_; }
@@ -66,9 +66,12 @@ class PackedFile {
   // The bytes of a matrix, aligned to a page; nothing if there is none.
   std::optional<std::span<const std::byte>> Find(const Hash128& key) const;
 
-  // Compares entry i with its checksum, which reads all of it. Errors: corrupt.
-  // Requires: i < num_entries().
+  // Compares entry i with its checksum, which reads all of it, and the zeros behind it. Errors:
+  // corrupt. Requires: i < num_entries().
   Result<> CheckEntry(size_t i) const;
+
+  // An error about this file, with what to do about it.
+  tl::unexpected<Error> Refuse(ErrorCode code, const std::string& why) const;
 
  private:
   PackedFile() = default;
@@ -82,7 +85,7 @@ class PackedFile {
 // the old one.
 class PackedWriter {
  public:
-  // Starts a file for `num_entries` matrices. Errors: as ReplacingFile::Create.
+  // Starts a file for `num_entries` matrices. Errors: as ReplacingFile::Create, for packed files.
   // Requires: 1 <= num_entries <= PackedFile::kMaxEntries.
   static Result<PackedWriter> Create(const std::string& path, const PackedFile::Expected& about,
                                      uint32_t num_entries);

@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -86,28 +90,87 @@ Result<> ReadAt(int descriptor, const std::string& path, uint64_t offset,
   return {};
 }
 
+bool IsSaved(std::string_view head) {
+  uint64_t magic = 0;
+  if (head.size() < sizeof(magic)) return false;
+  std::memcpy(&magic, head.data(), sizeof(magic));
+  return magic == kMagic;
+}
+
+constexpr FileKind kSavedKind = {.name = "a saved cache", .holds = IsSaved, .is_private = true};
+
+// A file that begins as a saved sequence. Move-only.
+struct OpenFile {
+  OpenFile() = default;
+  OpenFile(OpenFile&& other) noexcept
+      : descriptor(std::exchange(other.descriptor, -1)),
+        file_bytes(other.file_bytes),
+        header(other.header) {}
+  OpenFile& operator=(OpenFile&&) = delete;
+  ~OpenFile() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+
+  int descriptor = -1;
+  uint64_t file_bytes = 0;
+  FileHeader header{};
+};
+
+Result<OpenFile> OpenSaved(const std::string& path) {
+  OpenFile file;
+  file.descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (file.descriptor < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return Fail(ErrorCode::kNotFound, path + ": there is no such file");
+    }
+    return FailToRead(path);
+  }
+  struct stat status {};
+  if (::fstat(file.descriptor, &status) != 0) return FailToRead(path);
+  file.file_bytes = static_cast<uint64_t>(status.st_size);
+  const bool is_file = S_ISREG(status.st_mode) && file.file_bytes >= sizeof(FileHeader);
+  if (is_file) {
+    const auto head = std::as_writable_bytes(std::span(&file.header, 1));
+    if (Result<> read = ReadAt(file.descriptor, path, 0, head); !read) return Forward(read);
+  }
+  if (!is_file || file.header.magic != kMagic) {
+    return Fail(ErrorCode::kInvalid, path + ": is not a saved cache (--save-kv makes one)");
+  }
+  return file;
+}
+
+// Between the parts of a file are zeros, less than kAlignment of them. Errors: corrupt, internal.
+struct Gap {
+  uint64_t begin;
+  uint64_t end;
+};
+Result<> CheckGap(int descriptor, const std::string& path, Gap gap) {
+  std::array<std::byte, kAlignment> storage;
+  const std::span bytes = std::span(storage).first(gap.end - gap.begin);
+  if (Result<> read = ReadAt(descriptor, path, gap.begin, bytes); !read) return read;
+  if (std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; })) {
+    return {};
+  }
+  return Damaged(path, fmt::format("between bytes {} and {} is something", gap.begin, gap.end));
+}
+
 }  // namespace
 
 Result<> CheckSavePath(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  if (descriptor >= 0) {
-    uint64_t magic = 0;
-    const ssize_t count = ::read(descriptor, &magic, sizeof(magic));
-    ::close(descriptor);
-    if (count != 0 && (count != sizeof(magic) || magic != kMagic)) {
-      return Fail(ErrorCode::kInvalid,
-                  path + ": holds something else than a saved cache; choose another name");
-    }
-  }
-  const Result<ReplacingFile> file = ReplacingFile::Create(path);
+  const Result<ReplacingFile> file = ReplacingFile::Create(path, kSavedKind);
+  if (!file) return Forward(file);
+  return {};
+}
+
+Result<> CheckLoadPath(const std::string& path) {
+  const Result<OpenFile> file = OpenSaved(path);
   if (!file) return Forward(file);
   return {};
 }
 
 Result<> SaveSequence(const SaveSequenceArgs& args) {
-  if (Result<> can_save = CheckSavePath(args.path); !can_save) return can_save;
   CHECK_EQ(std::ssize(args.blocks), NumBlocksFor(std::ssize(args.tokens)));
-  Result<ReplacingFile> file = ReplacingFile::Create(args.path);
+  Result<ReplacingFile> file = ReplacingFile::Create(args.path, kSavedKind);
   if (!file) return Forward(file);
   const Places places = PlacesOf(args.tokens.size(), args.kind.block_bytes);
   std::vector<uint64_t> checksums;
@@ -140,36 +203,23 @@ Result<> SaveSequence(const SaveSequenceArgs& args) {
 
 Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSequenceKind& kind,
                                           int64_t max_tokens) {
-  SavedSequence saved;
-  saved.path_ = path;
-  saved.descriptor_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  if (saved.descriptor_ < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) {
-      return Fail(ErrorCode::kNotFound, path + ": there is no such file");
-    }
-    return FailToRead(path);
-  }
-  struct stat status {};
-  if (::fstat(saved.descriptor_, &status) != 0) return FailToRead(path);
-  FileHeader header{};
-  const auto file_bytes = static_cast<uint64_t>(status.st_size);
-  const auto head = std::as_writable_bytes(std::span(&header, 1));
-  const bool is_file = S_ISREG(status.st_mode) && file_bytes >= sizeof(header);
-  if (is_file) {
-    if (Result<> read = ReadAt(saved.descriptor_, path, 0, head); !read) return Forward(read);
-  }
-  if (!is_file || header.magic != kMagic) {
-    return Fail(ErrorCode::kInvalid, path + ": is not a saved cache (--save-kv makes one)");
-  }
+  Result<OpenFile> opened = OpenSaved(path);
+  if (!opened) return Forward(opened);
+  const FileHeader& header = opened->header;
+  const uint64_t file_bytes = opened->file_bytes;
   if (header.key != kind.key || header.block_bytes != kind.block_bytes) {
     return Fail(ErrorCode::kInvalid,
                 path +
                     ": was saved with another model, another --precision or another version of "
                     "Baton; save it anew with this one");
   }
-  if (header.file_bytes != file_bytes || header.num_tokens > file_bytes / sizeof(TokenId) ||
-      PlacesOf(header.num_tokens, kind.block_bytes).end != file_bytes) {
+  if (header.file_bytes != file_bytes) {
     return Damaged(path, fmt::format("it has {} bytes and says {}", file_bytes, header.file_bytes));
+  }
+  if (header.num_tokens > file_bytes / sizeof(TokenId) ||
+      PlacesOf(header.num_tokens, kind.block_bytes).end != file_bytes) {
+    return Damaged(path, fmt::format("it has {} bytes and says that {} tokens are in it",
+                                     file_bytes, header.num_tokens));
   }
   if (static_cast<int64_t>(header.num_tokens) > max_tokens) {
     return Fail(ErrorCode::kInvalid,
@@ -179,6 +229,9 @@ Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSe
                             CountText(max_tokens)));
   }
   const Places places = PlacesOf(header.num_tokens, kind.block_bytes);
+  SavedSequence saved;
+  saved.path_ = path;
+  saved.descriptor_ = std::exchange(opened->descriptor, -1);
   saved.tokens_.resize(header.num_tokens);
   saved.checksums_.resize(
       static_cast<size_t>(NumBlocksFor(static_cast<int64_t>(header.num_tokens))));
@@ -193,6 +246,13 @@ Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSe
   if (TableChecksum(header, saved.tokens_, saved.checksums_) != header.checksum) {
     return Damaged(path, "the checksum of its tokens is wrong");
   }
+  const uint64_t end_of_tokens = sizeof(header) + BytesOf(saved.tokens_).size();
+  const uint64_t end_of_table = places.checksums + BytesOf(saved.checksums_).size();
+  read = CheckGap(saved.descriptor_, path, {.begin = end_of_tokens, .end = places.checksums});
+  if (read) {
+    read = CheckGap(saved.descriptor_, path, {.begin = end_of_table, .end = places.first_block});
+  }
+  if (!read) return Forward(read);
   return saved;
 }
 

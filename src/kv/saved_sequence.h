@@ -5,7 +5,9 @@
 // at all, and is refused when anything differs or is damaged.
 //
 // Layout, little-endian: a header of 64 bytes, the tokens (i32 each), the blocks' checksums (u64
-// each), then the blocks, each at a multiple of 64 bytes.
+// each, at a multiple of 8 bytes), then the blocks, each at a multiple of 64 bytes. Gaps are zeros.
+//
+// A new file is for its owner only, for the tokens are the text.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +33,12 @@ struct SavedSequenceKind {
 using SavedSequenceProgress = std::function<void(int64_t done, int64_t total)>;
 
 // Whether a saved sequence can be put at `path`: nothing is there yet, or another saved sequence,
-// and its folder can be written. Errors: invalid (something else is there), as
-// ReplacingFile::Create.
+// and its folder can be written. Errors: as ReplacingFile::Create.
 Result<> CheckSavePath(const std::string& path);
+
+// Whether there is something at `path` that begins as a saved sequence: what can be told before
+// the model is there. Errors: as SavedSequence::Open.
+Result<> CheckLoadPath(const std::string& path);
 
 // Writes the tokens and their blocks. Requires: blocks are those of the tokens, 64 each, in order.
 // Errors: as CheckSavePath; internal (the file cannot be written; then none is there, or the old

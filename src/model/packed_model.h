@@ -31,4 +31,10 @@ struct PackModelArgs {
 // Errors: as Model::Load; internal (writing). Memory: the largest matrix.
 Result<> PackModel(const PackModelArgs& args);
 
+// Whether an open packed file holds exactly what PackModel would write now: repacks all matrices
+// and compares every byte; `args.path` is not used. Nothing of what FingerprintOf leaves out is
+// taken on trust. Errors: as Model::Load; corrupt (the packed file is damaged, lacks a matrix or
+// has another; with what to do). Memory: the largest matrix.
+Result<> CheckPackedModel(const PackModelArgs& args, const PackedFile& packed);
+
 }  // namespace baton

@@ -100,6 +100,32 @@ TEST_F(PackedModelTest, AnotherModelIsStaleAndAMissingMatrixIsNamed) {
   EXPECT_THAT(model.error().message, HasSubstr(path_));
 }
 
+// The fingerprint sees the first and last bytes of a tensor only.
+TEST_F(PackedModelTest, CheckingComparesEveryByte) {
+  std::vector<std::byte> image = MakeTinyModel({});
+  uint64_t offset = 0;
+  {
+    const GgufFile file = Parse(image);
+    ASSERT_TRUE(Pack(file, nullptr));
+    const GgufTensor& tensor = *file.FindTensor("token_embd.weight");
+    ASSERT_GT(tensor.byte_size, 3 * 2048u);
+    offset = static_cast<uint64_t>(tensor.data - image.data()) + tensor.byte_size / 2;
+  }
+  const auto check = [&]() -> Result<> {
+    const GgufFile file = Parse(image);
+    const Result<PackedFile> packed = PackedFile::Open(path_, PackedFileOf(file));
+    if (!packed) return Forward(packed);
+    return CheckPackedModel({.file = file, .path = path_, .pool = *pool_, .progress = nullptr},
+                            *packed);
+  };
+  EXPECT_TRUE(check());
+  image[offset] ^= std::byte{1};
+  const Result<> changed = check();
+  ASSERT_FALSE(changed.has_value());
+  EXPECT_THAT(changed.error().message, HasSubstr("stale: it has another tensor token_embd.weight"));
+  EXPECT_THAT(changed.error().message, HasSubstr("--no-packed"));
+}
+
 TEST_F(PackedModelTest, AModelThatCannotBeLoadedIsNotPacked) {
   const std::vector<std::byte> image = MakeTinyModel({.architecture = "unheard-of"});
   EXPECT_FALSE(Pack(Parse(image), nullptr).has_value());

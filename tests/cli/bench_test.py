@@ -5,6 +5,9 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree
 
 from baton_case import SMOL, TESTS, BatonCase, cached, main
@@ -104,7 +107,7 @@ class Bench(BatonCase):
 
     def test_model(self):
         plot = self.folder / "plot.svg"
-        plot.write_text("something longer than nothing" * 1000)
+        plot.write_text("<svg>something longer than a plot" * 1000)
         text = self.ok("bench", "model", cached(SMOL), "--quick", "--threads", "1,2", "--json",
                        "--plot", plot)
         report = json.loads(text)
@@ -115,6 +118,29 @@ class Bench(BatonCase):
         root = xml.etree.ElementTree.parse(plot).getroot()
         self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
         self.assertEqual(len(root.findall(".//{*}circle")), 2 * (1 + 2 + 2) + 2)
+
+    def test_a_packed_model_is_measured_as_it_is_run(self):
+        model = self.folder / "model.gguf"
+        shutil.copyfile(cached(SMOL), model)
+        self.ok("pack", model)
+        arguments = ["bench", "model", model, "--quick", "--prompt", "7", "--depth", "3", "--batch",
+                     "1", "--json"]
+        self.assertTrue(json.loads(self.ok(*arguments))["packed"])
+        self.assertFalse(json.loads(self.ok(*arguments, "--no-packed"))["packed"])
+        with open(f"{model}.packed", "r+b") as file:
+            file.truncate(5000)
+        self.assertIn("--no-packed", self.fails(*arguments))
+        self.ok(*arguments, "--no-packed")
+
+    def test_beyond_the_trained_context_is_noted(self):
+        arguments = ["bench", "model", cached(SMOL), "--quick", "--prompt", "7", "--depth", "9000",
+                     "--batch", "1"]
+        words = "beyond the context of 8,192"
+        self.assertIn(words, self.ok(*arguments))
+        self.assertIn(words, json.loads(self.ok(*arguments, "--json"))["notes"][0])
+        done = self.baton(*arguments, "--csv")
+        self.assertIn(words, done.stderr.decode())
+        self.assertNotIn(words, done.stdout.decode())
 
     def test_model_as_table_and_csv(self):
         arguments = ["bench", "model", cached(SMOL), "--quick", "--prompt", "7", "--depth", "3",
@@ -135,6 +161,15 @@ class Bench(BatonCase):
             (["kernels", "--only", "all"], "--only takes linear, attention, rows"),
             (["kernels", "--json", "--csv"], "exclude each other"),
             (["kernels", "--seconds", "-1"], "--seconds takes"),
+            (["kernels", "--seconds", "1", "--quick"], "--seconds has no meaning"),
+            (["kernels", "--isa", "all,avx2"], "takes all alone"),
+            (["kernels", "--isa", "portable,portable"], "'portable' twice"),
+            (["kernels", "--type", "Q4_0,F32,Q4_0"], "'Q4_0' twice"),
+            (["kernels", "--shape", "1x2x32", "--shape", "1x2x32"], "'1x2x32' twice"),
+            (["kernels", "--only", "rows", "--shape", "1x2x32"], "--shape is about linear layers"),
+            (["kernels", "--only", "attention", "--type", "F32"], "--type is about linear layers"),
+            (["kernels", "--only", "rows", "--precision", "fast"], "--precision is about linear"),
+            (["model", "x.gguf", "--batch", "1,2,1"], "--batch takes each thing once, not '1'"),
             (["limits", "--threads", "0"], "--threads takes"),
             (["model"], "name a model file"),
             (["model", "x.gguf", "--prompt", "128,,512"], "--prompt takes whole numbers from 1"),
@@ -190,6 +225,47 @@ class Floors(BatonCase):
             best.take({"rows": [row]})
             self.assertEqual(len(best.values), 1, row)
             self.assertEqual(bool(best.below()), is_below, row)
+
+    def tool(self, *arguments):
+        done = subprocess.run([sys.executable, "-B", TESTS.parent / "tools/bench_floors",
+                               *map(str, arguments)], capture_output=True, text=True, check=False)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def test_what_is_no_report_is_told(self):
+        paths = [self.file("empty", ""), self.file("text", "no report"), self.file("bytes", b"\xff"),
+                 self.file("list", "[1]"), self.file("object", "{}"),
+                 self.file("rowless", '{"rows": []}'),
+                 self.file("foreign", '{"rows": [{"verified": true}]}')]
+        for path in paths:
+            done = self.tool(path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("is no report of `baton bench kernels --json`", done.stderr)
+        for path, words in ((self.folder, "Is a directory"), (self.folder / "no", "No such file")):
+            done = self.tool(path)
+            self.assertEqual((done.returncode, words in done.stderr), (1, True), done.stderr)
+        nothing = {"rows": [self.row(isa="portable")]}
+        done = self.tool(self.file("portable", json.dumps(nothing)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing was compared", done.stderr)
+
+    def test_a_quick_report_is_warned_of(self):
+        report = {"rows": [self.row()]}
+        self.assertEqual(self.tool(self.file("real", json.dumps(report))).stderr, "")
+        done = self.tool(self.file("quick", json.dumps({"quick": True, **report})))
+        self.assertIn("its figures mean nothing", done.stderr)
+        measured = self.ok("bench", "kernels", "--quick", "--only", "linear", "--type", "F32", "--json")
+        self.assertIn("its figures mean nothing", self.tool(self.file("measured", measured)).stderr)
+
+    def test_arguments_of_the_tool(self):
+        report = self.file("a_report", json.dumps({"rows": [self.row()]}))
+        for arguments in (["--tries", "0"], ["--tries", "x"], ["--type", ""], ["--isa", "avx2", report],
+                          ["--type", "F32", report], ["--tries", "2", report]):
+            self.assertEqual(self.tool(*arguments).returncode, 2, arguments)
+        for program, words in (("/nope", "cannot be run"), (self.folder, "cannot be run"),
+                               ("true", "gave no report")):
+            done = self.tool("--baton", program)
+            self.assertEqual((done.returncode, words in done.stderr), (1, True), done.stderr)
 
     def test_wrong_bits_are_no_speed(self):
         best = floors().Best()

@@ -171,8 +171,9 @@ class Chat(BatonCase):
         _, errors = self.chat(typed, preexec_fn=drop_root_rights, failures=3)
         self.assertEqual(errors.splitlines(), [
             f"baton chat: cannot open '{secret}': Permission denied",
-            f"baton chat: cannot write '{fixed}': Permission denied",
-            f"baton chat: cannot write '{closed}/new.json': Permission denied"])
+            f"baton chat: cannot write '{fixed}': Permission denied; choose another name or place",
+            f"baton chat: cannot write '{closed}/new.json': Permission denied; choose another name "
+            "or place"])
         with open(fixed, encoding="utf-8") as file:
             self.assertEqual(file.read(), "the old file")
         self.assertEqual(os.listdir(closed), [])

@@ -26,7 +26,7 @@ class Packed(BatonCase):
         packed = str(path) + ".packed"
         unpacked_tokens = self.answer(path)
         self.assertIn("packed file", self.ok("inspect", path))
-        self.assertRegex(self.fails("pack", path, "--check"), r"no packed file; 'baton pack ")
+        self.assertRegex(self.fails("pack", path, "--check"), r"no packed file; make it with: baton pack ")
         self.assertIn("model.gguf.packed", self.ok("pack", path))
         self.assertRegex(self.ok("inspect", path), r"packed file +[0-9.]+ MiB, up to date")
         self.assertIn("whole", self.ok("pack", path, "--check"))

@@ -38,6 +38,12 @@ def is_mapped(pid, path):
         return False
 
 
+def cpu_seconds(pid):
+    """What the process has computed so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def is_asleep(pid):
     """Whether no thread of the process computes."""
     def state(task):
