@@ -71,6 +71,7 @@ struct KernelSuiteContext {
 // Append to context.report. Errors: exhausted.
 Result<> BenchLinear(const KernelSuiteContext& context);
 Result<> BenchAttention(const KernelSuiteContext& context);
+Result<> BenchSparseAttention(const KernelSuiteContext& context);
 Result<> BenchRowOperations(const KernelSuiteContext& context);
 
 }  // namespace baton

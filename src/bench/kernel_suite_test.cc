@@ -57,6 +57,10 @@ TEST(KernelSuiteTest, EveryKernelRunsAndIsRight) {
          {"prefill-attention", "decode-attention", "rms-norm", "kv-write"}) {
       EXPECT_TRUE(seen.contains(std::string(operation) + "///" + std::string(IsaName(isa))));
     }
+    for (const char* variant : {"dense", "mean", "far 4"}) {
+      EXPECT_TRUE(seen.contains("sparse-prefill-attention/" + std::string(variant) + "//" +
+                                std::string(IsaName(isa))));
+    }
   }
 }
 

@@ -54,8 +54,8 @@ TEST(MemoryNeeds, WeightsAreWhatTheLoaderAllocates) {
 
 TEST(MemoryNeeds, TheCacheIsWholeBlocks) {
   const Opened opened({});
-  // Two layers of two KV heads of 16: K and V in binary16 and their binary32 means.
-  const uint64_t record = 2 * 64 * 16 * 2 + 2 * 16 * 4;
+  // Two layers of two KV heads of 16: K and V in binary16, their binary32 means, the far keys.
+  const uint64_t record = 2 * 64 * 16 * 2 + 2 * 16 * 4 + 64;
   const MemoryNeeds needs = NeedsOf(opened, 65);
   EXPECT_EQ(needs.kv_block_bytes, 4 * record);
   EXPECT_EQ(needs.kv_bytes, 2 * 4 * record);

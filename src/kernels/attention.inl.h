@@ -180,6 +180,23 @@ struct RowState {
   *row.m = top;
 }
 
+// Turns one row's 64 logits, capped and with -infinity where hidden, into weights 2^(s - m), and
+// adds them to l.
+BATON_INLINE void StoreWeights(f32x16 (&s)[kBlockVectors], float* weights, int head_dim,
+                               const RowState& row) {
+  // The maximum itself is wanted only where it is new, which is seldom.
+  const f32x16 tops = Max(Max(s[0], s[1]), Max(s[2], s[3]));
+  if (AnyGreater(tops, *row.m + kLazyMargin)) [[unlikely]]
+    Rescale(row, tops, head_dim);
+  const f32x16 m = Set1(*row.m);
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) {
+    s[v] = Exp2(Sub(s[v], m));
+    Store(weights + v * kLanes, s[v]);
+  }
+  Store(row.l, Add(Load(row.l), Add(Add(s[0], s[1]), Add(s[2], s[3]))));
+}
+
 // Turns one row's 64 logits into weights 2^(s - m), +0 for hidden tokens, and adds them to l.
 template <bool kAllVisible>
 [[gnu::noinline]] void WeighRow(float* logits, TokenRange visible, float soft_cap_log2,
@@ -199,17 +216,7 @@ template <bool kAllVisible>
       s[v] = SelectBelow(ClampLanes(visible.begin - v * kLanes), hidden, s[v]);
     }
   }
-  // The maximum itself is wanted only where it is new, which is seldom.
-  const f32x16 tops = Max(Max(s[0], s[1]), Max(s[2], s[3]));
-  if (AnyGreater(tops, *row.m + kLazyMargin)) [[unlikely]]
-    Rescale(row, tops, head_dim);
-  const f32x16 m = Set1(*row.m);
-  BATON_UNROLL
-  for (int v = 0; v < kBlockVectors; ++v) {
-    s[v] = Exp2(Sub(s[v], m));
-    Store(logits + v * kLanes, s[v]);
-  }
-  Store(row.l, Add(Load(row.l), Add(Add(s[0], s[1]), Add(s[2], s[3]))));
+  StoreWeights(s, logits, head_dim, row);
 }
 
 // One block as a group of rows reads it.

@@ -91,6 +91,10 @@ BATON_INLINE const uint16_t* RecordOf(const AttentionTask& task, int64_t block) 
   return reinterpret_cast<const uint16_t*>(task.blocks[block] + task.record_offset);
 }
 
+BATON_INLINE int64_t MinInt64(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 BATON_INLINE int ClampToken(int64_t token) {
   return token < 0 ? 0 : token > kBlockTokens ? kBlockTokens : static_cast<int>(token);
 }
@@ -110,6 +114,22 @@ BATON_INLINE void FindVisible(const AttentionTask& task, int first, int count, i
   }
 }
 
+// Rows of the next group when so many are left: groups of nearly equal size, for small ones use the
+// registers badly.
+BATON_INLINE int NextGroupRows(int rows_left) {
+  if (rows_left <= kGroupRows) return rows_left;
+  const int groups_left = (rows_left + kGroupRows - 1) / kGroupRows;
+  return (rows_left + groups_left - 1) / groups_left;
+}
+
+// Asks for a part of the next record, while a group of rows computes: of a widened block nothing
+// else asks for memory ahead.
+BATON_INLINE void PrefetchPart(const char* next, int64_t bytes, int group, int num_groups) {
+  const int64_t part = (bytes / num_groups + 64) / 64 * 64;
+  const int64_t end = MinInt64(bytes, (group + 1) * part);
+  for (int64_t at = group * part; at < end; at += 64) __builtin_prefetch(next + at, 0, 2);
+}
+
 // One block for all groups of rows that see some of it.
 template <typename T>
 BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, int64_t block,
@@ -120,8 +140,8 @@ BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, 
   work.logits = rows.logits;
   work.head_dim = task.head_dim;
   work.soft_cap_log2 = task.soft_cap_log2;
-  for (int first = 0; first < rows.num_rows; first += kGroupRows) {
-    const int count = MinInt(kGroupRows, rows.num_rows - first);
+  for (int first = 0, count = 0; first < rows.num_rows; first += count) {
+    count = NextGroupRows(rows.num_rows - first);
     const int64_t first_position = PositionOf(task, first);
     const int64_t last_position = PositionOf(task, first + count - 1);
     if (last_position < begin) continue;
@@ -133,43 +153,57 @@ BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, 
     work.o = rows.o + int64_t{first} * task.head_dim;
     work.m = rows.m + first;
     work.l = rows.l + int64_t{first} * kLanes;
+    if (sizeof(T) == sizeof(float) && work.next != nullptr) {
+      PrefetchPart(work.next, int64_t{4} * kBlockTokens * task.head_dim, first / kGroupRows,
+                   (rows.num_rows + kGroupRows - 1) / kGroupRows);
+    }
     AttendBlock(count, work);
     work.prefetch = false;
   }
 }
 
-// Runs the task's rows over one segment, from a fresh (o, m, l).
-BATON_INLINE void AttendSegment(const AttentionTask& task, const TaskRows& rows, int64_t segment) {
+// A fresh (o, m, l) for every row.
+BATON_INLINE void ResetRows(const AttentionTask& task, const TaskRows& rows) {
   const int64_t o_size = int64_t{rows.num_rows} * task.head_dim;
   for (int64_t i = 0; i < o_size; i += kLanes) Store(rows.o + i, Zero());
   for (int r = 0; r < rows.num_rows; ++r) {
     Store(rows.l + r * kLanes, Zero());
     rows.m[r] = kNoMaximum;
   }
+}
+
+// Runs the task's rows over one block of 64 tokens; `next` will be read after it.
+BATON_INLINE void AttendOneBlock(const AttentionTask& task, const TaskRows& rows, int64_t block,
+                                 int64_t next) {
+  const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
+  const uint16_t* record = RecordOf(task, block);
+  if (rows.num_rows > (kWidenGroups - 1) * kGroupRows) {
+    WidenBlock(record, task.head_dim, rows.widened);
+    BlockWork<float> work = {};
+    work.keys = rows.widened;
+    work.values = rows.widened + value_offset;
+    if (next != block) work.next = reinterpret_cast<const char*>(RecordOf(task, next));
+    AttendGroups(task, rows, block, work);
+    return;
+  }
+  BlockWork<uint16_t> work = {};
+  work.keys = record;
+  work.values = record + value_offset;
+  work.next = reinterpret_cast<const char*>(RecordOf(task, next));
+  work.prefetch = true;
+  AttendGroups(task, rows, block, work);
+}
+
+// Runs the task's rows over one segment, from a fresh (o, m, l).
+BATON_INLINE void AttendSegment(const AttentionTask& task, const TaskRows& rows, int64_t segment) {
+  ResetRows(task, rows);
   const int64_t last_position = task.first_position + task.num_positions - 1;
   int64_t block = FirstKey(task, task.first_position) / kBlockTokens;
   if (block < segment * kSegmentBlocks) block = segment * kSegmentBlocks;
   int64_t end = last_position / kBlockTokens + 1;
   if (end > (segment + 1) * kSegmentBlocks) end = (segment + 1) * kSegmentBlocks;
-  const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
-  const bool widen = rows.num_rows > (kWidenGroups - 1) * kGroupRows;
   for (; block < end; ++block) {
-    const uint16_t* record = RecordOf(task, block);
-    if (widen) {
-      WidenBlock(record, task.head_dim, rows.widened);
-      BlockWork<float> work = {};
-      work.keys = rows.widened;
-      work.values = rows.widened + value_offset;
-      AttendGroups(task, rows, block, work);
-    } else {
-      BlockWork<uint16_t> work = {};
-      work.keys = record;
-      work.values = record + value_offset;
-      work.next =
-          reinterpret_cast<const char*>(block + 1 < end ? RecordOf(task, block + 1) : record);
-      work.prefetch = true;
-      AttendGroups(task, rows, block, work);
-    }
+    AttendOneBlock(task, rows, block, block + 1 < end ? block + 1 : block);
   }
 }
 
@@ -189,14 +223,12 @@ BATON_INLINE void MergeRow(bool is_first, int head_dim, const float* o, float m,
     return;
   }
   const float top = m > *merged_m ? m : *merged_m;
-  const float old_factor = Exp2One(*merged_m - top);
-  const float new_factor = Exp2One(m - top);
-  const f32x16 old_vector = Set1(old_factor);
-  const f32x16 new_vector = Set1(new_factor);
+  const f32x16 old_factor = Exp2(Set1(*merged_m - top));
+  const f32x16 new_factor = Exp2(Set1(m - top));
   for (int c = 0; c < head_dim; c += kLanes) {
-    Store(merged_o + c, Fma(Load(o + c), new_vector, Mul(Load(merged_o + c), old_vector)));
+    Store(merged_o + c, Fma(Load(o + c), new_factor, Mul(Load(merged_o + c), old_factor)));
   }
-  *merged_l = __builtin_fmaf(l, new_factor, *merged_l * old_factor);
+  StorePartial(merged_l, Fma(Set1(l), new_factor, Mul(Set1(*merged_l), old_factor)), 1);
   *merged_m = top;
 }
 

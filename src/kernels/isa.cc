@@ -10,6 +10,7 @@
 #include "kernels/limits_ops.h"
 #include "kernels/linear_ops.h"
 #include "kernels/row_kernel_ops.h"
+#include "kernels/sparse_attention_ops.h"
 
 namespace baton {
 
@@ -83,6 +84,7 @@ std::string RunnableNames() {
 constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
                                         .linear = &portable::kLinearOps,
                                         .attention = &portable::kAttentionOps,
+                                        .sparse_attention = &portable::kSparseAttentionOps,
                                         .kv_write = &portable::kKvWriteOps,
                                         .rows = &portable::kRowKernelOps,
                                         .limits = &portable::kLimitsOps};
@@ -90,12 +92,14 @@ constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
 constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
                                     .linear = &avx2::kLinearOps,
                                     .attention = &avx2::kAttentionOps,
+                                    .sparse_attention = &avx2::kSparseAttentionOps,
                                     .kv_write = &avx2::kKvWriteOps,
                                     .rows = &avx2::kRowKernelOps,
                                     .limits = &avx2::kLimitsOps};
 constexpr KernelTable kAvx512Table = {.isa = Isa::kAvx512,
                                       .linear = &avx512::kLinearOps,
                                       .attention = &avx512::kAttentionOps,
+                                      .sparse_attention = &avx512::kSparseAttentionOps,
                                       .kv_write = &avx512::kKvWriteOps,
                                       .rows = &avx512::kRowKernelOps,
                                       .limits = &avx512::kLimitsOps};

@@ -13,11 +13,12 @@
 
 namespace baton {
 
-struct LinearOps;     // kernels/linear_ops.h
-struct AttentionOps;  // kernels/attention_ops.h
-struct KvWriteOps;    // kernels/kv_write_ops.h
-struct RowKernelOps;  // kernels/row_kernel_ops.h
-struct LimitsOps;     // kernels/limits_ops.h
+struct LinearOps;           // kernels/linear_ops.h
+struct AttentionOps;        // kernels/attention_ops.h
+struct SparseAttentionOps;  // kernels/sparse_attention_ops.h
+struct KvWriteOps;          // kernels/kv_write_ops.h
+struct RowKernelOps;        // kernels/row_kernel_ops.h
+struct LimitsOps;           // kernels/limits_ops.h
 
 // By rising speed.
 enum class Isa {
@@ -45,6 +46,7 @@ struct KernelTable {
   Isa isa;
   const LinearOps* linear;
   const AttentionOps* attention;
+  const SparseAttentionOps* sparse_attention;
   const KvWriteOps* kv_write;
   const RowKernelOps* rows;
   const LimitsOps* limits;

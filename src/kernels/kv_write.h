@@ -33,8 +33,9 @@ struct KvWriteArgs {
 
 // Rounds k and v to binary16 (nearest, ties to even; beyond 65,504 infinity) and writes them into
 // their records (tensor/kv_record.h). When the 64th token of a block is written, the record's f32
-// means follow: the sum of the stored values, tokens ascending, divided by 64.
-// Threads: tasks are (sequence, KV head).
+// means follow: the sum of the stored values, tokens ascending, divided by 64. Then its far keys:
+// the tokens of the largest squared distance between stored key and mean (in f32, components
+// ascending), largest first, of equals the lower token. Threads: tasks are (sequence, KV head).
 // Memory: allocates nothing.
 void WriteKv(const KernelContext& context, const KvWriteArgs& args);
 

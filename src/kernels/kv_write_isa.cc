@@ -3,6 +3,7 @@
 
 #include "kernels/f32x16.h"
 #include "kernels/kv_write_ops.h"
+#include "kernels/unroll.h"
 #include "tensor/kv_record.h"
 
 namespace baton::BATON_ISA {
@@ -43,6 +44,51 @@ BATON_INLINE void StoreMeans(uint16_t* record, int head_dim) {
   }
 }
 
+// Squared distances of the keys from their mean: components ascending, one chain per token.
+BATON_INLINE void FindDistances(const uint16_t* record, int head_dim, float* distances) {
+  constexpr int kVectors = kBlockTokens / kLanes;
+  const float* means =
+      reinterpret_cast<const float*>(record + int64_t{2} * kBlockTokens * head_dim);
+  f32x16 sum[kVectors];
+  BATON_UNROLL
+  for (int v = 0; v < kVectors; ++v) sum[v] = Zero();
+  for (int c = 0; c < head_dim; ++c) {
+    const f32x16 mean = Set1(means[c]);
+    BATON_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      const f32x16 off = Sub(LoadHalf(record + c * kBlockTokens + v * kLanes), mean);
+      sum[v] = Fma(off, off, sum[v]);
+    }
+  }
+  BATON_UNROLL
+  for (int v = 0; v < kVectors; ++v) Store(distances + v * kLanes, sum[v]);
+}
+
+// The tokens of the largest distances, largest first, of equals the lower one; zeros behind them. A
+// distance that is not a number is taken when no other is left.
+BATON_INLINE void StoreFarKeys(uint16_t* record, int head_dim) {
+  float distances[kBlockTokens];
+  FindDistances(record, head_dim, distances);
+  uint8_t* far_keys =
+      reinterpret_cast<uint8_t*>(record + int64_t{2} * kBlockTokens * head_dim + 4 * head_dim);
+  for (int i = 0; i < kFarKeyBytes; ++i) far_keys[i] = 0;
+  bool is_taken[kBlockTokens] = {};
+  for (int i = 0; i < kMaxFarKeys; ++i) {
+    int best = -1;
+    float largest = -1.0f;
+    for (int t = 0; t < kBlockTokens; ++t) {
+      if (is_taken[t] || !(distances[t] > largest)) continue;
+      best = t;
+      largest = distances[t];
+    }
+    for (int t = 0; best < 0; ++t) {
+      if (!is_taken[t]) best = t;
+    }
+    is_taken[best] = true;
+    far_keys[i] = static_cast<uint8_t>(best);
+  }
+}
+
 void WriteKvRows(const KvWriteTask& task) {
   for (int c = 0; c < task.head_dim; c += kLanes) {
     uint16_t by_token[kBlockTokens][kLanes];
@@ -57,7 +103,10 @@ void WriteKvRows(const KvWriteTask& task) {
       for (int r = 0; r < task.num_rows; ++r) keys[r] = by_token[r][i];
     }
   }
-  if (task.first_token + task.num_rows == kBlockTokens) StoreMeans(task.record, task.head_dim);
+  if (task.first_token + task.num_rows == kBlockTokens) {
+    StoreMeans(task.record, task.head_dim);
+    StoreFarKeys(task.record, task.head_dim);
+  }
 }
 
 }  // namespace

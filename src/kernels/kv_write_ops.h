@@ -18,7 +18,7 @@ struct KvWriteTask {
 };
 
 struct KvWriteOps {
-  // Stores the tokens, and the means if the last one fills the block.
+  // Stores the tokens, and the statistics if the last one fills the block.
   void (*write)(const KvWriteTask& task);
 };
 

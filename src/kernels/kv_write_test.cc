@@ -1,8 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "kernels/isa.h"
@@ -45,6 +49,10 @@ class Cache {
   const float* Means(int64_t block, int head) {
     return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(Record(block, head)) +
                                           layout_.StatisticsOffsetBytes());
+  }
+  // [64]: the far keys and zeros.
+  const uint8_t* FarKeys(int64_t block, int head) {
+    return reinterpret_cast<const uint8_t*>(Record(block, head)) + layout_.FarKeysOffsetBytes();
   }
   bool SameBytes(const Cache& other) const {
     return std::memcmp(memory_.data(), other.memory_.data(), memory_.size()) == 0;
@@ -130,6 +138,62 @@ TEST_P(KvWriteTest, StoresRoundedValuesAndMeansAndNothingElse) {
       }
     }
   }
+}
+
+// By the definition, in binary64: the tokens in order of distance, of equals the lower one first.
+TEST_P(KvWriteTest, FarKeysAreTheFarthestFromTheMean) {
+  const int head_dim = GetParam();
+  k_[2] = 1.0f;  // no infinities here
+  // Two keys of equal distance, far out, in block 0 of head 1: token 50 and its mirror image 9.
+  const size_t cols = static_cast<size_t>(2 * head_dim);
+  for (size_t c = static_cast<size_t>(head_dim); c < cols; ++c) {
+    for (size_t t = 0; t < 64; ++t) k_[t * cols + c] = 0.0f;
+    k_[50 * cols + c] = 8.0f;
+    k_[9 * cols + c] = -8.0f;
+  }
+  Cache cache(head_dim, 4);
+  Write(BestIsa(), 0, kTokens, cache);
+  for (int64_t block = 0; block < 3; ++block) {
+    for (int h = 0; h < 2; ++h) {
+      std::vector<std::pair<double, int>> order;
+      for (int t = 0; t < 64; ++t) {
+        double distance = 0;
+        for (int c = 0; c < head_dim; ++c) {
+          double mean = 0;
+          for (int64_t u = 0; u < 64; ++u) {
+            mean += static_cast<double>(HalfToFloat(cache.Key(64 * block + u, h, c))) / 64;
+          }
+          const double off =
+              static_cast<double>(HalfToFloat(cache.Key(64 * block + t, h, c))) - mean;
+          distance += off * off;
+        }
+        order.emplace_back(-distance, t);
+      }
+      std::sort(order.begin(), order.end());
+      for (size_t i = 0; i < 64; ++i) {
+        const int expected = i < 7 ? order[i].second : 0;
+        ASSERT_EQ(cache.FarKeys(block, h)[i], expected)
+            << "block " << block << " head " << h << " place " << i;
+      }
+    }
+  }
+  EXPECT_EQ(cache.FarKeys(0, 1)[0], 9);
+  EXPECT_EQ(cache.FarKeys(0, 1)[1], 50);
+  EXPECT_EQ(cache.FarKeys(0, 1)[2], 0);
+}
+
+// Infinite keys and keys that are not numbers: seven different tokens, whatever they are.
+TEST_P(KvWriteTest, FarKeysOfWhatIsNotANumberAreTokensAllTheSame) {
+  const int head_dim = GetParam();
+  for (int64_t t = 0; t < 64; ++t) {
+    k_[static_cast<size_t>(t * 2 * head_dim)] = t % 3 == 0 ? std::nanf("") : HUGE_VALF;
+  }
+  Cache cache(head_dim, 4);
+  Write(BestIsa(), 0, 64, cache);
+  std::set<int> tokens;
+  for (size_t i = 0; i < 7; ++i) tokens.insert(cache.FarKeys(0, 0)[i]);
+  EXPECT_EQ(tokens.size(), 7u);
+  EXPECT_LT(*tokens.rbegin(), 64);
 }
 
 TEST_P(KvWriteTest, PiecesAndInstructionSetsChangeNothing) {

@@ -34,13 +34,6 @@ BATON_INLINE f32x16 Exp2(f32x16 x) {
   return SelectGreater(Set1(kExp2Zero), x, Zero(), p);
 }
 
-// The lane 0 of Exp2, for factors of one row.
-BATON_INLINE float Exp2One(float x) {
-  float lanes[kLanes];
-  Store(lanes, Exp2(Set1(x)));
-  return lanes[0];
-}
-
 // e^x, relative error below 3e-7; +0 where x*log2(e) < kExp2Zero, infinity where it is >= 127.5.
 BATON_INLINE f32x16 Exp(f32x16 x) {
   // Beyond these bounds the result is 0 or infinity anyway. Min and Max keep a NaN in x.

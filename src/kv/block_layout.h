@@ -50,7 +50,7 @@ class BlockLayout {
   }
 
   // From the block's start to the statistics of a layer and KV head: f32 means of K [head_dim],
-  // then of V [head_dim]. Requires: both exist.
+  // then of V [head_dim], then the far keys. Requires: both exist.
   size_t StatisticsOffset(int layer, int kv_head) const {
     return RecordOffset(layer, kv_head) + record().StatisticsOffsetBytes();
   }

@@ -12,13 +12,13 @@ BlockLayout MakeLayout(const KvShape& shape) {
   return BlockLayout::Make(shape).value();
 }
 
-// kernels.md: 256·d + 8·d bytes for each layer and KV head.
+// 256·d bytes of K and V, 8·d of means and 64 for the far keys, for each layer and KV head.
 TEST(BlockLayout, SizesFollowTheFormula) {
   const BlockLayout smol = MakeLayout({.num_layers = 30, .num_kv_heads = 3, .head_dim = 64});
-  EXPECT_EQ(smol.head_stride(), 256u * 64 + 8 * 64);
-  EXPECT_EQ(smol.block_bytes(), 30u * 3 * 264 * 64);
+  EXPECT_EQ(smol.head_stride(), 256u * 64 + 8 * 64 + 64);
+  EXPECT_EQ(smol.block_bytes(), 30u * 3 * (264 * 64 + 64));
   const BlockLayout gemma = MakeLayout({.num_layers = 18, .num_kv_heads = 1, .head_dim = 256});
-  EXPECT_EQ(gemma.block_bytes(), 18u * 264 * 256);
+  EXPECT_EQ(gemma.block_bytes(), 18u * (264 * 256 + 64));
 }
 
 TEST(BlockLayout, RecordsFollowEachOtherOnCacheLines) {
@@ -32,7 +32,7 @@ TEST(BlockLayout, RecordsFollowEachOtherOnCacheLines) {
         EXPECT_EQ(layout.RecordOffset(layer, head) % 64, 0u);
         EXPECT_EQ(layout.StatisticsOffset(layer, head), expected + 256u * head_dim);
         EXPECT_EQ(layout.StatisticsOffset(layer, head) % 64, 0u);
-        expected += 264u * head_dim;
+        expected += 264u * head_dim + 64u;
       }
     }
     EXPECT_EQ(layout.block_bytes(), expected);

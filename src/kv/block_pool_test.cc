@@ -56,7 +56,7 @@ TEST(BlockPool, MoreThanTheMachineHasIsExhaustedWithNumbers) {
   const auto pool = BlockPool::Make(layout, BlockPool::kMaxBlocks);
   ASSERT_FALSE(pool.has_value());
   EXPECT_EQ(pool.error().code, ErrorCode::kExhausted);
-  EXPECT_THAT(pool.error().message, HasSubstr("16777216 blocks of 283467841536 bytes"));
+  EXPECT_THAT(pool.error().message, HasSubstr("16777216 blocks of 283534950400 bytes"));
 }
 
 TEST(BlockPool, TakesMemoryOnlyWhenUsed) {

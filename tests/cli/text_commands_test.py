@@ -119,7 +119,7 @@ class Inspect(BatonCase):
         self.assertTrue(facts["runs"])
         self.assertEqual(facts["lacks"], [])
         # K and V of 30 layers and 3 heads of 64 halves, and a 64th of their binary32 means.
-        self.assertEqual(facts["kv_bytes_per_token"], 30 * 3 * 2 * 64 * 2 + 30 * 3 * 2 * 64 * 4 // 64)
+        self.assertEqual(facts["kv_bytes_per_token"], 30 * 3 * (2 * 64 * 2 + (2 * 64 * 4 + 64) // 64))
 
     def test_gemma(self):
         facts = self.facts(cached(GEMMA))
