@@ -65,6 +65,12 @@ Json SamplingJson(const GenerationRequest& request) {
           {"ignore_eos", request.ignore_end_tokens}};
 }
 
+// "dense", or the policy of a sparse prefill.
+std::string PrefillWord(const LoadedModel& model) {
+  const std::optional<SparsePolicy>& policy = model.options.prefill_policy;
+  return policy ? PolicyText(*policy) : "dense";
+}
+
 }  // namespace
 
 std::string AnswerJson(const GenerationRequest& request, const GenerationResult& result,
@@ -88,7 +94,10 @@ std::string AnswerJson(const GenerationRequest& request, const GenerationResult&
         {"architecture", spec.architecture},
         {"name", spec.name},
         {"context_tokens", model.context_tokens}}},
-      {"policy", {{"precision", exact ? "exact" : "fast"}, {"sampling", SamplingJson(request)}}},
+      {"policy",
+       {{"precision", exact ? "exact" : "fast"},
+        {"prefill", PrefillWord(model)},
+        {"sampling", SamplingJson(request)}}},
       {"computed_with",
        {{"isa", IsaName(model.options.isa)}, {"threads", model.options.num_threads}}},
       {"versions", {{"baton", BATON_VERSION}, {"kv_record", kKvRecordVersion}}},

@@ -97,7 +97,7 @@ class BenchServeCommand final : public Command {
                  {.min = 0, .max = 1e6}, &gap_limit_);
     DeclareQuick(options, &is_quick_);
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.File({.names = "--plot",
+    options.OutputFile({.names = "--plot",
                   .value = "FILE",
                   .help = "Write a plot as SVG besides: times and throughput by load"},
                  &plot_path_);

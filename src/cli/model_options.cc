@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/sparse_policy_text.h"
 #include "model/model_spec.h"
 #include "threads/cpu_topology.h"
 #include "threads/pool.h"
@@ -21,7 +22,7 @@ void DeclareNoPacked(OptionSet& options, bool* no_packed) {
 }
 
 void ComputeOptions::Declare(OptionSet& options) {
-  options.Group("Computing (none but --precision changes a bit of the result)");
+  options.Group("Computing (none but --precision and --prefill changes a bit of the result)");
   options.Integer({.names = "-t,--threads",
                    .value = "N",
                    .help = "Threads to compute with (default: the physical cores this process "
@@ -51,6 +52,21 @@ void ComputeOptions::Declare(OptionSet& options) {
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
+  options.Choice({.names = "--prefill",
+                  .value = "NAME",
+                  .help = "How prompts are read: dense, or sparse, which leaves out blocks of the "
+                          "past that hold little (default: dense)"},
+                 {"dense", "sparse"}, &prefill_name_);
+  options.Parsed({.names = "--sparse",
+                  .value = "POLICY",
+                  .help = "What --prefill sparse keeps, as words 'name=value' (docs/sparse.md); "
+                          "what is not named stays as it is by default"},
+                 [this](const std::string& given) -> Result<> {
+                   Result<SparsePolicy> policy = ParsePolicy(given, DefaultSparsePolicy());
+                   if (!policy) return Fail(policy.error().code, ": " + policy.error().message);
+                   sparse_ = *std::move(policy);
+                   return {};
+                 });
   DeclareNoPacked(options, &no_packed_);
   profile_.Declare(options);
 }
@@ -61,6 +77,10 @@ Result<> ComputeOptions::Finish(Result<> done, Console& console) {
 }
 
 Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock& clock) {
+  if (sparse_ && prefill_name_ != "sparse") {
+    return Fail(ErrorCode::kInvalid,
+                "--sparse says what a sparse prefill keeps; it needs --prefill sparse");
+  }
   const Result<OpRecorder*> recorder = profile_.Recorder(clock);
   if (!recorder) return Forward(recorder);
   return LoadOptions{.path = path,
@@ -70,6 +90,9 @@ Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock
                                                          : ReadCpuTopology().num_compute_threads(),
                      .context_tokens = context_,
                      .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
+                     .prefill_policy = prefill_name_ == "sparse"
+                                           ? std::optional(sparse_.value_or(DefaultSparsePolicy()))
+                                           : std::nullopt,
                      .recorder = *recorder,
                      .use_packed_file = !no_packed_,
                      .chat_template_name = std::nullopt,

@@ -11,16 +11,19 @@
 #include "cli/option_set.h"
 #include "cli/profile_option.h"
 #include "engine/loaded_model.h"
+#include "kernels/sparse_policy.h"
 
 namespace baton {
 
-// --threads, --chunk, --isa, --ctx, --precision, --no-packed, --profile, --trace.
+// --threads, --chunk, --isa, --ctx, --precision, --prefill, --sparse, --no-packed, --profile,
+// --trace.
 class ComputeOptions {
  public:
   void Declare(OptionSet& options);
 
   // How to open the model at `path`; threads default to what this process may use. The clock is
-  // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder.
+  // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder;
+  // invalid (--sparse without --prefill sparse).
   Result<LoadOptions> ToLoadOptions(const std::string& path, Clock& clock);
 
   // Passes on how the command ended, after reporting the profile if one was asked for; a profile
@@ -32,6 +35,8 @@ class ComputeOptions {
   std::optional<int64_t> chunk_;
   std::optional<int64_t> context_;
   std::optional<std::string> precision_name_;
+  std::optional<std::string> prefill_name_;
+  std::optional<SparsePolicy> sparse_;
   std::optional<Isa> isa_;
   bool no_packed_ = false;
   ProfileOption profile_;

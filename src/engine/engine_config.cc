@@ -21,7 +21,8 @@ StepForwardOptions StepOptionsOf(const EngineConfig& config, const StepNeeds& ne
           // One of the sequences is in prefill, or none.
           .max_rows = config.max_step_tokens + config.max_running - 1,
           .max_context = needs.context_tokens,
-          .precision = needs.precision};
+          .precision = needs.precision,
+          .prefill_policy = needs.prefill_policy};
 }
 
 ScheduleLimits ScheduleLimitsOf(const EngineConfig& config, int64_t context_tokens) {

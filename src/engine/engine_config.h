@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -53,6 +54,7 @@ EngineConfig EngineConfigOf(const LoadOptions& options, int64_t context_tokens);
 struct StepNeeds {
   int64_t context_tokens = 0;
   Precision precision = Precision::kFast;
+  std::optional<SparsePolicy> prefill_policy = std::nullopt;
 };
 StepForwardOptions StepOptionsOf(const EngineConfig& config, const StepNeeds& needs);
 

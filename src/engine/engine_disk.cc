@@ -16,13 +16,13 @@ bool Engine::Loop::AwaitDisk(const LiveRequest& live) {
   const size_t num_blocks = (prompt.size() - 1) / size_t{kBlockTokens};
   const size_t found = scheduler_.index()
                            .Find({.tokens = prompt,
-                                  .salt = live.request().cache_salt,
+                                  .salt = SaltOf(live),
                                   .max_blocks = static_cast<int64_t>(num_blocks)})
                            .size();
   if (found == num_blocks) return false;
   DiskCache::Wanted wanted{
       .ticket = live.id(), .tokens = prompt, .names = {}, .first_block = found};
-  Hash128 name = PrefixRoot(model_->kv_key, live.request().cache_salt);
+  Hash128 name = PrefixRoot(model_->kv_key, SaltOf(live));
   for (size_t i = 0; i < num_blocks; ++i) {
     const TokenId* first = prompt.data() + i * size_t{kBlockTokens};
     name = ChainHash(name, BlockTokens(first, size_t{kBlockTokens}));
@@ -56,7 +56,7 @@ bool Engine::Loop::TakeIn(const LiveRequest& live, const DiskCache::Loaded& slic
   const auto first_block = static_cast<int64_t>(slice.first_block);
   const std::span<const BlockId> before =
       scheduler_.index().Find({.tokens = prompt,
-                               .salt = live.request().cache_salt,
+                               .salt = SaltOf(live),
                                .max_blocks = first_block + std::ssize(slice.blocks)});
   if (std::ssize(before) < first_block) return false;
   // Another request may have brought them in the meantime.
@@ -76,7 +76,7 @@ bool Engine::Loop::TakeIn(const LiveRequest& live, const DiskCache::Loaded& slic
   const auto end = static_cast<size_t>(table.num_tokens());
   (void)scheduler_.index().Publish({.tokens = std::span(prompt).first(end),
                                     .table = table,
-                                    .salt = live.request().cache_salt,
+                                    .salt = SaltOf(live),
                                     .first_block = table.num_tokens() / kBlockTokens - joining});
   return true;
 }

@@ -12,6 +12,9 @@
 namespace baton {
 namespace {
 
+// Sets apart what dense prompts leave in the cache of a model with a sparse policy.
+constexpr uint64_t kDenseSalt = 0x64656e7365ull;
+
 // An engine without work looks up so often, to check its books.
 constexpr int64_t kIdleMs = 100;
 
@@ -34,6 +37,7 @@ Engine::Loop::Loop(LoadedModel& model, const EngineConfig& config, BlockPool poo
   const auto most = static_cast<size_t>(config.max_running);
   choices_.reserve(most);
   step_ids_.reserve(most);
+  reports_.reserve(most);
   samples_.reserve(most);
   NoteStatus();
 }
@@ -53,10 +57,11 @@ Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
   if (!pool) return Forward(pool);
   std::unique_ptr<Loop> loop(new Loop(model, config, *std::move(pool)));
   const KernelContext context{.table = KernelsFor(model.options.isa), .pool = *model.pool};
-  Result<StepForward> forward = StepForward::Make(
-      *model.model, loop->pool_, context,
-      StepOptionsOf(
-          config, {.context_tokens = model.context_tokens, .precision = model.options.precision}));
+  Result<StepForward> forward =
+      StepForward::Make(*model.model, loop->pool_, context,
+                        StepOptionsOf(config, {.context_tokens = model.context_tokens,
+                                               .precision = model.options.precision,
+                                               .prefill_policy = model.options.prefill_policy}));
   if (!forward) return Forward(forward);
   loop->forward_ = std::make_unique<StepForward>(*std::move(forward));
   loop->forward_->SetRecorder(model.options.recorder);
@@ -144,6 +149,7 @@ void Engine::Loop::Admit(std::unique_ptr<LiveRequest> request) {
 
 void Engine::Loop::Queue(LiveRequest& live) {
   const uint64_t id = live.id();
+  if (IsSparse(live)) live.ReportPrefill(model_->model->spec().num_layers());
   const GenerationRequest& wanted = live.request();
   const double now = Seconds(live.submitted_ns());
   Result<> queued = scheduler_.Submit({.id = id,
@@ -154,9 +160,33 @@ void Engine::Loop::Queue(LiveRequest& live) {
                                        .deadline = wanted.deadline_seconds
                                                        ? now + *wanted.deadline_seconds
                                                        : std::numeric_limits<double>::infinity(),
-                                       .salt = wanted.cache_salt,
-                                       .session = wanted.session});
+                                       .salt = SaltOf(live),
+                                       .session = wanted.session,
+                                       .reuse = ReuseOf(live)});
   if (!queued) EndWith(id, queued.error());
+}
+
+// Whether a policy drops anything of its prompt.
+bool Engine::Loop::IsSparse(const LiveRequest& live) const {
+  const std::optional<SparsePolicy>& policy = model_->options.prefill_policy;
+  return policy && live.num_prompt() > policy->min_prompt_tokens;
+}
+
+// Prompts that are too short for a policy are dense, and share with their like only.
+Hash128 Engine::Loop::SaltOf(const LiveRequest& live) const {
+  Hash128 salt = live.request().cache_salt;
+  if (model_->options.prefill_policy && !IsSparse(live)) salt.high ^= kDenseSalt;
+  return salt;
+}
+
+PrefixReuse Engine::Loop::ReuseOf(const LiveRequest& live) const {
+  if (!IsSparse(live)) return {};
+  const SparsePolicy& policy = *model_->options.prefill_policy;
+  const PolicyModel model = PolicyModelOf(model_->model->spec());
+  return ReuseOfSparse(
+      {.num_tokens = live.num_prompt(),
+       .tile_positions = TilePositions(policy, model.num_heads / model.num_kv_heads),
+       .last_tiles = policy.last_tiles});
 }
 
 void Engine::Loop::End(uint64_t id, StopReason reason) {
@@ -196,12 +226,14 @@ void Engine::Loop::EndAll() {
 void Engine::Loop::BeginStep() {
   choices_.clear();
   step_ids_.clear();
+  reports_.clear();
   sampling_seconds_ = 0;
   const int64_t now = clock_.NowNs();
   for (const Sequence* sequence : scheduler_.planned()) {
     LiveRequest& live = *live_.at(sequence->spec.id);
     if (!live.has_started()) live.NoteStart(now, sequence->hit_tokens);
     choices_.push_back({.request = &live, .token = std::nullopt});
+    reports_.push_back(live.prefill_report());
     step_ids_.push_back(live.id());
   }
   inbox_.BeginStep(step_ids_);
@@ -248,7 +280,7 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   BeginStep();
   const int64_t run_begin = clock_.NowNs();
   const Result<> run = forward_->Run(plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
-                                     {.cancel = cancel, .progress = this});
+                                     {.cancel = cancel, .progress = this, .reports = reports_});
   const double run_seconds = Seconds(clock_.NowNs() - run_begin);
   if (run) {
     scheduler_.Commit(run_seconds);

@@ -61,6 +61,9 @@ class Engine::Loop : private StepProgress {
   void Receive();
   void Admit(std::unique_ptr<LiveRequest> request);
   void Queue(LiveRequest& live);
+  bool IsSparse(const LiveRequest& live) const;
+  Hash128 SaltOf(const LiveRequest& live) const;
+  PrefixReuse ReuseOf(const LiveRequest& live) const;
   bool AwaitDisk(const LiveRequest& live);
   void ReceiveFromDisk();
   bool TakeIn(const LiveRequest& live, const DiskCache::Loaded& slice);
@@ -93,9 +96,10 @@ class Engine::Loop : private StepProgress {
   std::unordered_map<uint64_t, std::unique_ptr<LiveRequest>> live_;
   Inbox::Mail mail_;
   std::vector<DiskCache::Loaded> loaded_;
-  std::vector<Choice> choices_;       // of the step at work, in the plan's order
-  std::vector<uint64_t> step_ids_;    // likewise
-  std::vector<int64_t> step_chunks_;  // likewise: prompt tokens, 0 for a decode row
+  std::vector<Choice> choices_;          // of the step at work, in the plan's order
+  std::vector<uint64_t> step_ids_;       // likewise
+  std::vector<PrefillReport*> reports_;  // likewise: null for dense ones
+  std::vector<int64_t> step_chunks_;     // likewise: prompt tokens, 0 for a decode row
   std::vector<SampleTask> samples_;
   double sampling_seconds_ = 0;  // of the step at work
   uint64_t generated_tokens_ = 0;

@@ -37,6 +37,8 @@ Result<> Engine::Loop::Logits(
   StepPlan plan;
   SequenceStep& step = plan.sequences.emplace_back();
   step.blocks.assign(table.blocks().begin(), table.blocks().end());
+  const std::optional<SparsePolicy>& policy = model_->options.prefill_policy;
+  if (policy && count > policy->min_prompt_tokens) step.prompt_tokens = count;
   auto next = positions.begin();
   for (int64_t first = 0; first < count; first += step.num_rows()) {
     const int64_t end = std::min(first + config_.max_step_tokens, count);

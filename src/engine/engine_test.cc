@@ -84,14 +84,19 @@ class EngineTest : public testing::Test {
   static constexpr int64_t kContext = 448;
 
   void Open(int num_threads, int64_t chunk_tokens) {
+    Open(num_threads, chunk_tokens, std::nullopt);
+  }
+  void Open(int num_threads, int64_t chunk_tokens, std::optional<SparsePolicy> policy) {
     engine_.reset();
-    Result<LoadedModel> model = LoadModel({.path = file_.path(),
-                                           .isa = BestIsa(),
-                                           .num_threads = num_threads,
-                                           .context_tokens = kContext,
-                                           .chunk_tokens = chunk_tokens,
-                                           .max_running = 4},
-                                          nullptr);
+    Result<LoadedModel> model =
+        LoadModel({.path = policy || wide_ ? wide_file_.path() : file_.path(),
+                   .isa = BestIsa(),
+                   .num_threads = num_threads,
+                   .context_tokens = kContext,
+                   .chunk_tokens = chunk_tokens,
+                   .prefill_policy = std::move(policy),
+                   .max_running = 4},
+                  nullptr);
     ASSERT_TRUE(model.has_value()) << model.error().message;
     model_.emplace(*std::move(model));
   }
@@ -166,6 +171,9 @@ class EngineTest : public testing::Test {
   }
 
   const TinyFile file_{{.layers = 2, .sliding_window = 100}};
+  // Without windows: what a sparse prefill leaves out matters.
+  const TinyFile wide_file_{TinyModel{.layers = 2}};
+  bool wide_ = false;
   std::optional<LoadedModel> model_;
   std::unique_ptr<Engine> engine_;
   uint64_t last_id_ = 0;
@@ -498,6 +506,65 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
   EXPECT_GT(preemptions, 50u) << preemptions;
   EXPECT_GT(hits, 1000u);
   EXPECT_GT(disk_hits, 100);
+}
+
+// A sparse prefill is the same in any chunk, with any threads, among others, behind a prefix that
+// was found in memory or on disk, and after giving way; and it is not the dense one.
+TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
+  const SparsePolicy policy{.rule = SelectionRule::kShare,
+                            .share = 0.3,
+                            .estimate = BlockEstimate::kFar,
+                            .sink_tokens = 64,
+                            .window_tokens = 64,
+                            .last_tiles = 1,
+                            .min_prompt_tokens = 90};
+  const ScratchFolder folder;
+  std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<TokenId, double>>> expected;
+  wide_ = true;
+  Open(1, 448);
+  const auto dense = Alone(Request(Prompt(400, 1), 30));
+  Open(1, 448, policy);
+  EXPECT_NE(Alone(Request(Prompt(400, 1), 30)), dense);
+  EXPECT_EQ(Alone(Request(Prompt(80, 1), 30)), [&] {
+    Open(1, 448);
+    return Alone(Request(Prompt(80, 1), 30));
+  }());
+  uint64_t hits = 0;
+  uint64_t preemptions = 0;
+  for (uint64_t mix = 0; mix < 60; ++mix) {
+    SCOPED_TRACE(testing::Message() << "mix " << mix);
+    RandomStream random({.seed = mix, .stream = 2});
+    Open(static_cast<int>(1 + random.NextBelow(3)),
+         64 * static_cast<int64_t>(1 + random.NextBelow(7)), policy);
+    EngineConfig config = Config();
+    config.max_running = static_cast<int32_t>(1 + random.NextBelow(4));
+    config.kv_tokens = kContext + static_cast<int64_t>(random.NextBelow(4)) * 64;
+    config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(64));
+    if (random.NextBelow(2) == 0) {
+      config.kv_disk_folder = folder.path();
+      config.kv_disk_bytes = 1 << 20;
+    }
+    Start(config);
+    std::vector<std::pair<std::pair<int64_t, int64_t>, std::shared_ptr<Listener>>> entries;
+    for (int i = 0; i < 7; ++i) {
+      const std::pair<int64_t, int64_t> kind{static_cast<int64_t>(20 + random.NextBelow(7) * 55),
+                                             static_cast<int64_t>(random.NextBelow(2))};
+      entries.emplace_back(kind, Submit(Request(Prompt(kind.first, kind.second), 130)));
+    }
+    Drain();
+    hits += engine_->Status().prefix_hit_tokens;
+    preemptions += engine_->Status().preemptions;
+    for (const auto& [kind, listener] : entries) {
+      if (!expected.contains(kind)) {
+        expected[kind] = Alone(Request(Prompt(kind.first, kind.second), 130));
+      }
+      ASSERT_EQ(Choices(listener->tokens), expected[kind]) << kind.first << " " << kind.second;
+      const std::optional<PrefillReport>& report = (*listener->done)->figures.prefill;
+      ASSERT_EQ(report.has_value(), kind.first > 90);
+    }
+  }
+  EXPECT_GT(hits, 1000u);
+  EXPECT_GT(preemptions, 10u);
 }
 
 // The loop in a thread of its own, while others submit and cancel.

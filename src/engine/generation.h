@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "forward/prefill.h"
 #include "sample/sampler.h"
 #include "sample/sampling_params.h"
 #include "sample/stop_rules.h"
@@ -48,6 +49,8 @@ struct GenerationFigures {
   double prefill_seconds = 0;      // of it, from the first step on
   double decode_seconds = 0;       // from the first token to the last
   int64_t kv_bytes = 0;            // blocks in use at the end
+  // What a sparse prefill kept; nothing if all of it was dense.
+  std::optional<PrefillReport> prefill;
 };
 
 struct GenerationResult {

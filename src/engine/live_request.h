@@ -51,6 +51,15 @@ class LiveRequest {
   // Tells how many of the prompt's tokens are computed, until the first token is there.
   void TellPrefill(int64_t computed_tokens);
 
+  // Where the steps of a sparse prefill report. Null if the prompt is read densely.
+  PrefillReport* prefill_report() {
+    return result_.figures.prefill ? &*result_.figures.prefill : nullptr;
+  }
+  // Makes it, for so many layers.
+  void ReportPrefill(int num_layers) {
+    result_.figures.prefill.emplace().layers.resize(static_cast<size_t>(num_layers));
+  }
+
   // Why no further token may be generated, if so.
   std::optional<StopReason> StopBeforeNext() const;
   // Takes a chosen token into the answer and tells of it. Returns the reason to stop, if it is one;

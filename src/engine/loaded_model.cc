@@ -13,15 +13,16 @@ namespace baton {
 namespace {
 
 // `weights`: the fingerprint of the file.
-Hash128 KvKeyOf(const GgufFile& file, const Hash128& weights, Precision precision) {
+Hash128 KvKeyOf(const GgufFile& file, const Hash128& weights, const LoadOptions& options) {
   return Hasher()
       .Add("KV block")
       .Add(uint64_t{kNumericsVersion})
       .Add(uint64_t{kKvRecordVersion})
-      .Add(static_cast<uint64_t>(precision))
+      .Add(static_cast<uint64_t>(options.precision))
       .Add(weights.low)
       .Add(weights.high)
       .Add(file.header())
+      .Add(options.prefill_policy ? PolicyText(*options.prefill_policy) : std::string())
       .Finish();
 }
 
@@ -56,7 +57,7 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   loaded.path = options.path;
   loaded.options = options;
   loaded.context_tokens = parts.context_tokens;
-  loaded.kv_key = KvKeyOf(*file, parts.fingerprint, options.precision);
+  loaded.kv_key = KvKeyOf(*file, parts.fingerprint, options);
   loaded.chat_template = std::move(parts.chat_template);
   loaded.tokenizer = std::move(parts.tokenizer);
   loaded.warnings = std::move(parts.warnings);

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "kernels/isa.h"
 #include "kernels/linear.h"
+#include "kernels/sparse_policy.h"
 #include "model/model.h"
 #include "model/op_recorder.h"
 #include "text/chat_template.h"
@@ -30,6 +31,8 @@ struct LoadOptions {
   std::optional<int64_t> context_tokens = std::nullopt;
   // Prompt tokens of one step, at least 1: the size of the workspace.
   int64_t chunk_tokens = 512;
+  // How prompts are read; nothing: densely. A policy is part of the answer's name.
+  std::optional<SparsePolicy> prefill_policy = std::nullopt;
   // Sequences computed at the same time, at least 1; and the tokens that their cache has room for.
   // Nothing: as many as that many contexts.
   int32_t max_running = 1;

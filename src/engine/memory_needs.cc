@@ -46,8 +46,9 @@ std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes) {
 MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens) {
   const EngineConfig config = EngineConfigOf(options, context_tokens);
   return {.kv_tokens = config.kv_tokens,
-          .step = StepOptionsOf(config,
-                                {.context_tokens = context_tokens, .precision = options.precision}),
+          .step = StepOptionsOf(config, {.context_tokens = context_tokens,
+                                         .precision = options.precision,
+                                         .prefill_policy = options.prefill_policy}),
           .num_threads = options.num_threads};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/number_text.h"
@@ -85,6 +86,7 @@ class PartsReader {
       Lacks(tokenizer.error());
     }
     if (parts_.spec) {
+      CheckPrefillPolicy();
       OpenPackedFile();
       CheckWeights();
       CheckRopes();
@@ -106,6 +108,21 @@ class PartsReader {
     const std::optional<uint64_t> available = AvailableMemory({});
     if (!available.has_value()) return;
     if (Result<> fits = CheckMemory(*needs, *available, *context); !fits) Lacks(fits.error());
+  }
+
+  void CheckPrefillPolicy() {
+    if (!options_.prefill_policy) return;
+    const PolicyModel model = PolicyModelOf(*parts_.spec);
+    if (Result<> valid = ValidatePolicyFor(*options_.prefill_policy, model); !valid) {
+      return Lacks(valid.error());
+    }
+    const int tile = TilePositions(*options_.prefill_policy, model.num_heads / model.num_kv_heads);
+    const int64_t least = std::max<int64_t>(tile, kBlockTokens);
+    if (options_.chunk_tokens >= least) return;
+    Lacks({ErrorCode::kInvalid,
+           fmt::format("a sparse prefill reads whole tiles: the chunk must be at least {} tokens, "
+                       "got {}",
+                       least, options_.chunk_tokens)});
   }
 
   // The packed file beside the model, if there is one and it is wanted.

@@ -1,16 +1,79 @@
 #include "forward/prefill.h"
 
+#include <algorithm>
+#include <array>
+
 #include "kernels/attention_prefill.h"
 
 namespace baton {
 
-void PrefillPhase::Attend(const PhaseArgs& args) const {
-  if (empty()) return;
-  PrefillAttention(args.context, Arguments(args));
+void PrefillPhase::Reserve(int64_t max_sequences, int64_t max_blocks) {
+  StepPhase::Reserve(max_sequences, max_blocks);
+  prompt_tokens_.reserve(static_cast<size_t>(max_sequences));
+  plan_index_.reserve(static_cast<size_t>(max_sequences));
 }
 
-size_t PrefillPhase::WorkspaceBytes(const AttentionShape& shape, int num_threads) {
-  return PrefillAttentionWorkspaceBytes(shape, num_threads);
+void PrefillPhase::Clear() {
+  StepPhase::Clear();
+  prompt_tokens_.clear();
+  plan_index_.clear();
+}
+
+void PrefillPhase::Add(const SequenceStep& sequence, int64_t index, int64_t first_row,
+                       const BlockPool& pool) {
+  StepPhase::Add(sequence, first_row, pool);
+  prompt_tokens_.push_back(sequence.prompt_tokens);
+  plan_index_.push_back(index);
+}
+
+void PrefillPhase::Attend(const PhaseArgs& args, const PrefillPolicyArgs& policy) const {
+  if (empty()) return;
+  const bool all_dense = policy.policy == nullptr ||
+                         std::ranges::all_of(prompt_tokens_, [](int64_t n) { return n == 0; });
+  if (all_dense) {
+    PrefillAttention(args.context, Arguments(args));
+    return;
+  }
+  // Sequence by sequence, so that each has its own report; their tiles are many.
+  for (size_t i = 0; i < prompt_tokens_.size(); ++i) AttendSparse(args, policy, i);
+}
+
+void PrefillPhase::AttendSparse(const PhaseArgs& args, const PrefillPolicyArgs& policy,
+                                size_t sequence) const {
+  AttentionArgs attention = Arguments(args);
+  attention.sequences = attention.sequences.subspan(sequence, 1);
+  if (prompt_tokens_[sequence] == 0) {
+    PrefillAttention(args.context, attention);
+    return;
+  }
+  const auto index = static_cast<size_t>(plan_index_[sequence]);
+  PrefillReport* report = index < policy.reports.size() ? policy.reports[index] : nullptr;
+  std::array<BlockCounts, BlockLayout::kMaxKvHeads> counts = {};
+  const auto num_heads = static_cast<size_t>(args.shape.num_kv_heads);
+  SparsePrefillAttention(
+      args.context,
+      {.attention = attention,
+       .policy = policy.policy,
+       .layer = policy.layer,
+       .prompt_tokens = std::span(prompt_tokens_).subspan(sequence, 1),
+       .counts = report != nullptr ? std::span(counts).first(num_heads) : std::span<BlockCounts>(),
+       .clock = report != nullptr ? policy.clock : nullptr,
+       .times = report != nullptr ? &report->times : nullptr});
+  if (report == nullptr) return;
+  BlockCounts& sum = report->layers[static_cast<size_t>(policy.layer)];
+  for (size_t i = 0; i < num_heads; ++i) {
+    sum.kept += counts[i].kept;
+    sum.candidates += counts[i].candidates;
+  }
+}
+
+size_t PrefillPhase::WorkspaceBytes(const AttentionShape& shape, const WorkspaceNeeds& needs) {
+  const size_t dense = PrefillAttentionWorkspaceBytes(shape, needs.num_threads);
+  if (needs.policy == nullptr) return dense;
+  const int64_t rows = std::min(needs.max_rows, needs.max_context);
+  const AttentionSequence longest{.num_rows = rows, .first_position = needs.max_context - rows};
+  return std::max(dense, SparsePrefillWorkspaceBytes(shape, *needs.policy, std::span(&longest, 1),
+                                                     needs.num_threads));
 }
 
 }  // namespace baton

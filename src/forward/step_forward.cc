@@ -27,7 +27,11 @@ DecoderOptions DecoderOptionsOf(const StepForwardOptions& options) {
 size_t AttentionWorkspaceBytes(const ModelSpec& spec, const StepForwardOptions& options,
                                int num_threads) {
   return std::max(
-      PrefillPhase::WorkspaceBytes(ShapeOf(spec), num_threads),
+      PrefillPhase::WorkspaceBytes(
+          ShapeOf(spec), {.policy = options.prefill_policy ? &*options.prefill_policy : nullptr,
+                          .max_rows = options.max_rows,
+                          .max_context = options.max_context,
+                          .num_threads = num_threads}),
       DecodePhase::WorkspaceBytes(ShapeOf(spec), {.max_sequences = options.max_sequences,
                                                   .max_context = options.max_context,
                                                   .num_threads = num_threads}));
@@ -42,6 +46,12 @@ Result<> Cancelled() {
 }
 
 }  // namespace
+
+PolicyModel PolicyModelOf(const ModelSpec& spec) {
+  return {.num_layers = spec.num_layers(),
+          .num_heads = spec.num_heads,
+          .num_kv_heads = spec.num_kv_heads};
+}
 
 Result<BlockLayout> KvLayoutOf(const ModelSpec& spec) {
   return BlockLayout::Make({.num_layers = spec.num_layers(),
@@ -63,6 +73,10 @@ Result<StepForward> StepForward::Make(const Model& model, BlockPool& pool,
   Result<BlockLayout> layout = KvLayoutOf(model.spec());
   if (!layout) return Forward(layout);
   CHECK(*layout == pool.layout());
+  if (options.prefill_policy) {
+    Result<> valid = ValidatePolicyFor(*options.prefill_policy, PolicyModelOf(model.spec()));
+    if (!valid) return Forward(valid);
+  }
   Result<Decoder> decoder = Decoder::Make(model, context, DecoderOptionsOf(options));
   if (!decoder) return Forward(decoder);
   StepForward forward(model, pool, *std::move(decoder), options);
@@ -129,9 +143,11 @@ void StepForward::PlanPhases(const StepPlan& plan) {
   logit_rows_.clear();
   for (const SequenceStep& sequence : plan.sequences) {
     const int64_t first_row = static_cast<int64_t>(tokens_.size());
-    StepPhase& phase = sequence.phase == Phase::kPrefill ? static_cast<StepPhase&>(prefill_)
-                                                         : static_cast<StepPhase&>(decode_);
-    phase.Add(sequence, first_row, *pool_);
+    if (sequence.phase == Phase::kPrefill) {
+      prefill_.Add(sequence, &sequence - plan.sequences.data(), first_row, *pool_);
+    } else {
+      decode_.Add(sequence, first_row, *pool_);
+    }
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (int64_t i = 0; i < sequence.num_rows(); ++i) {
       positions_.push_back(sequence.first_position + i);
@@ -149,7 +165,7 @@ void StepForward::PlanPhases(const StepPlan& plan) {
 Result<> StepForward::RunLayers(const StepControl& control) {
   const int num_layers = model_->spec().num_layers();
   for (int layer = 0; layer < num_layers; ++layer) {
-    RunLayer(layer);
+    RunLayer(layer, control);
     if (IsCancelled(control)) return Cancelled();
     if (control.progress != nullptr) control.progress->OnLayerDone(layer + 1, num_layers);
   }
@@ -157,12 +173,12 @@ Result<> StepForward::RunLayers(const StepControl& control) {
 }
 
 // Of the last layer all rows need keys and values, but only rows with logits need the rest.
-void StepForward::RunLayer(int layer) {
+void StepForward::RunLayer(int layer, const StepControl& control) {
   const bool is_last = layer + 1 == model_->spec().num_layers();
   decoder_.AttentionInputs(layer);
   WriteCache(layer);
   if (is_last && logit_rows_.empty()) return;
-  Attend(layer);
+  Attend(layer, control);
   if (is_last) decoder_.KeepRows(logit_rows_);
   decoder_.AttentionOutput(layer);
   decoder_.FeedForward(layer);
@@ -180,7 +196,7 @@ void StepForward::WriteCache(int layer) {
                                .head_stride = layout.head_stride()});
 }
 
-void StepForward::Attend(int layer) {
+void StepForward::Attend(int layer, const StepControl& control) {
   const BlockLayout& layout = pool_->layout();
   const LayerSpec& spec = model_->spec().layers[static_cast<size_t>(layer)];
   const size_t record_offset = layout.RecordOffset(layer, 0);
@@ -197,7 +213,10 @@ void StepForward::Attend(int layer) {
                        .workspace = {workspace_.data(), workspace_.size()}};
   if (!prefill_.empty()) {
     const OpScope scope(recorder, StepOp::kPrefillAttention, layer);
-    prefill_.Attend(args);
+    prefill_.Attend(args, {.policy = options_.prefill_policy ? &*options_.prefill_policy : nullptr,
+                           .layer = layer,
+                           .reports = control.reports,
+                           .clock = &clock_});
   }
   if (!decode_.empty()) {
     const OpScope scope(recorder, StepOp::kDecodeAttention, layer);

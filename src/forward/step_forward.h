@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/function_ref.h"
 #include "base/result.h"
 #include "forward/decode.h"
@@ -26,6 +28,8 @@ struct StepForwardOptions {
   int64_t max_rows = 512;  // of a step
   int64_t max_context = 0;
   Precision precision = Precision::kFast;
+  // How prompts are read; nothing: densely.
+  std::optional<SparsePolicy> prefill_policy = std::nullopt;
 };
 
 // One row's logits. `sequence` indexes the plan's sequences, `row` that sequence's tokens.
@@ -49,16 +53,21 @@ struct StepControl {
   // Looked at between the tasks of every loop; once true it stays so for the rest of the step.
   const std::atomic<bool>& cancel;
   StepProgress* progress = nullptr;  // null for none
+  // What sparse prefills tell: one for each sequence of the plan, null for none; or no list.
+  std::span<PrefillReport* const> reports = {};
 };
 
 // The layout of a model's KV blocks. Errors: invalid.
 Result<BlockLayout> KvLayoutOf(const ModelSpec& spec);
 
+// What a prefill policy may refer to.
+PolicyModel PolicyModelOf(const ModelSpec& spec);
+
 class StepForward {
  public:
   // Requires: model, pool and what context refers to outlive the object; the pool's layout is
   // KvLayoutOf(model.spec()).
-  // Errors: exhausted.
+  // Errors: exhausted; invalid (a policy that the model cannot have).
   static Result<StepForward> Make(const Model& model, BlockPool& pool, const KernelContext& context,
                                   const StepForwardOptions& options);
 
@@ -83,9 +92,9 @@ class StepForward {
   void ReserveLists();
   void PlanPhases(const StepPlan& plan);
   Result<> RunLayers(const StepControl& control);
-  void RunLayer(int layer);
+  void RunLayer(int layer, const StepControl& control);
   void WriteCache(int layer);
-  void Attend(int layer);
+  void Attend(int layer, const StepControl& control);
   Result<> VisitLogits(const StepPlan& plan, LogitVisitor visit, const StepControl& control);
   Result<> VisitBatch(LogitVisitor visit, const StepControl& control);
 
@@ -103,6 +112,7 @@ class StepForward {
   std::vector<int64_t> batch_rows_;
   std::vector<RowLogits> batch_;
   AlignedBytes workspace_;
+  SteadyClock clock_;            // of reports
   AlignedBuffer<float> logits_;  // [rows of a batch, vocab_size]
 };
 

@@ -97,6 +97,8 @@ void Scheduler::End(uint64_t id) {
   std::unique_ptr<Sequence> ended = TakeFromRunning(static_cast<size_t>(it - running_.begin()));
   if (ended->spec.session == 0 || ended->ledger.computed == 0) return;
   // What is pending is not in the cache; the next request of the session brings it.
+  ended->ledger.computed = std::min(ended->ledger.computed, ended->spec.reuse.clean_tokens);
+  if (ended->ledger.computed == 0) return;
   ended->table.Truncate(ended->ledger.computed);
   sessions_.Put(ended->spec.session, {.ledger = std::move(ended->ledger),
                                       .table = std::move(ended->table),
@@ -145,8 +147,9 @@ void Scheduler::Commit(double seconds) {
     sequence.waited = 0;
     sequence.table.Append(count);
     sequence.ledger.AdvanceComputed(count);
-    const int64_t complete = sequence.ledger.computed / kBlockTokens;
-    if (!limits_.prefix_cache || complete == sequence.published_blocks) continue;
+    const int64_t complete =
+        std::min(sequence.ledger.computed, sequence.spec.reuse.clean_tokens) / kBlockTokens;
+    if (!limits_.prefix_cache || complete <= sequence.published_blocks) continue;
     const auto accepted = static_cast<size_t>(complete * kBlockTokens);
     const int64_t first_block = sequence.published_blocks;
     sequence.published_blocks =

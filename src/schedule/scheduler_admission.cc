@@ -59,10 +59,12 @@ Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
   Hit hit;
   // The last token is computed in any case: its logits are wanted.
   const int64_t most = ledger.num_known() - 1;
+  const int64_t unit = sequence.spec.reuse.unit;
   if (limits_.prefix_cache) {
     hit.blocks = index_.Find(
         {.tokens = ledger.known, .salt = sequence.spec.salt, .max_blocks = most / kBlockTokens});
-    hit.tokens = std::ssize(hit.blocks) * kBlockTokens;
+    hit.tokens = std::ssize(hit.blocks) * kBlockTokens / unit * unit;
+    hit.blocks = hit.blocks.first(static_cast<size_t>(NumBlocksFor(hit.tokens)));
   }
   if (sequence.spec.session == 0) return hit;
   KeptSequence* kept = sessions_.Find(sequence.spec.session);
@@ -71,7 +73,7 @@ Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
   const auto end =
       std::mismatch(ledger.known.begin(), ledger.known.begin() + limit, kept->ledger.known.begin())
           .first;
-  int64_t common = end - ledger.known.begin();
+  int64_t common = (end - ledger.known.begin()) / unit * unit;
   if (common <= hit.tokens) return hit;
   kept->table.Truncate(common);
   if (common % kBlockTokens != 0 && kept->table.BlocksToReserve(1) > 0) {

@@ -84,7 +84,8 @@ double Scheduler::GapSeconds(const StepFeatures& streams) const {
 void Scheduler::PlanDecodes() {
   decoding_.clear();
   for (const auto& sequence : running_) {
-    if (sequence->ledger.num_pending() == 1) decoding_.push_back(sequence.get());
+    if (sequence->ledger.num_pending() == 1 && !sequence->HasSparseRow())
+      decoding_.push_back(sequence.get());
   }
   for (Sequence* sequence : decoding_) {
     // The older ones may have preempted it.
@@ -185,6 +186,7 @@ void Scheduler::AddStep(Sequence& sequence, int64_t num_tokens, Phase phase) {
   step.tokens.assign(first, first + num_tokens);
   step.blocks.assign(sequence.table.blocks().begin(), sequence.table.blocks().end());
   step.phase = phase;
+  step.prompt_tokens = sequence.spec.reuse.is_sparse ? ledger.num_prompt : 0;
   step.logits = num_tokens == ledger.num_pending() ? LogitRows::kLast : LogitRows::kNone;
   step.logit_rows.clear();
   planned_.push_back(&sequence);

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "kv/block_table.h"
+#include "schedule/prefix_reuse.h"
 #include "step/request.h"
 
 namespace baton {
@@ -29,6 +30,7 @@ struct SequenceSpec {
   double deadline = std::numeric_limits<double>::infinity();
   Hash128 salt;
   uint64_t session = 0;  // 0: none
+  PrefixReuse reuse;
 };
 
 struct Sequence {
@@ -48,7 +50,9 @@ struct Sequence {
   bool was_admitted = false;
 
   // More is pending than the one token of a decode step.
-  bool is_prefill() const { return ledger.num_pending() > 1; }
+  bool is_prefill() const { return ledger.num_pending() > 1 || HasSparseRow(); }
+  // The next token belongs to a sparse prompt, so it is read with its tile, not decoded.
+  bool HasSparseRow() const { return spec.reuse.is_sparse && ledger.computed < ledger.num_prompt; }
   // Tokens gained since the last admission.
   int64_t progress() const { return ledger.num_known() - known_at_admission; }
   // Blocks that were promised and not yet taken.

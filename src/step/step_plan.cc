@@ -34,6 +34,10 @@ Result<> CheckPositions(const SequenceStep& sequence, const StepLimits& limits) 
                    fmt::format("{} tokens from position {} leave the context of {}",
                                sequence.num_rows(), sequence.first_position, limits.max_context));
   }
+  if (sequence.prompt_tokens < 0 || sequence.prompt_tokens > limits.max_context) {
+    return Invalid(sequence, fmt::format("a prompt of {} tokens in a context of {}",
+                                         sequence.prompt_tokens, limits.max_context));
+  }
   for (const TokenId token : sequence.tokens) {
     if (token < 0 || token >= limits.vocab_size) {
       return Invalid(sequence,
@@ -207,6 +211,7 @@ std::string ToString(const StepPlan& plan) {
                         sequence.slot, PhaseName(sequence.phase), sequence.first_position,
                         sequence.end_position() - 1, Shortened(sequence.tokens),
                         Shortened(sequence.blocks), LogitRowsName(sequence.logits));
+    if (sequence.prompt_tokens > 0) text += fmt::format(" prompt {}", sequence.prompt_tokens);
     if (sequence.logits == LogitRows::kList) text += " " + Shortened(sequence.logit_rows);
     text += "\n";
   }

@@ -42,6 +42,9 @@ struct SequenceStep {
   std::vector<TokenId> tokens;  // not empty; one if decoding
   std::vector<BlockId> blocks;  // the sequence's table, from position 0, to at least the end
   Phase phase = Phase::kPrefill;
+  // Tokens of the whole prompt: its rows follow the model's prefill policy, rows from there on are
+  // dense. 0: all are dense.
+  int64_t prompt_tokens = 0;
   LogitRows logits = LogitRows::kNone;
   std::vector<int32_t> logit_rows;  // for kList: indices into tokens, ascending
 

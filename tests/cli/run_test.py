@@ -103,6 +103,33 @@ class TinyModel(BatonCase):
             self.assertEqual(answer["tokens"], expected["tokens"], variant)
 
     # Case S-05.
+    def test_a_sparse_prefill_says_so_and_stays_the_same(self):
+        text = "abcdefghij klmno pqrst" * 40
+        policy = "rule=share:0.1 sink=64 window=64 last=1"
+        options = ["--prefill", "sparse", "--sparse", policy]
+        common = ["--ctx", "1024", "-n", "4", "--logprobs", "2"]
+        dense = self.raw(text, *common)
+        sparse = self.raw(text, *common, *options)
+        self.assertEqual(dense["policy"]["prefill"], "dense")
+        self.assertIn("rule=share:0.1,1 estimate=far:4 block=64", sparse["policy"]["prefill"])
+        self.assertIsNone(dense["figures"]["sparse_prefill"])
+        report = sparse["figures"]["sparse_prefill"]
+        self.assertLess(report["density"], 0.9)
+        self.assertGreater(report["density"], 0.1)
+        self.assertGreater(report["thread_seconds"]["attend"], 0)
+        self.assertNotEqual(dense["tokens"], sparse["tokens"])
+        for more in (["--chunk", "128"], ["--threads", "3"], ["--isa", "portable"]):
+            self.assertEqual(self.raw(text, *common, *options, *more)["tokens"], sparse["tokens"])
+        # All blocks kept is dense; a short prompt, too.
+        for all_of_it in ("rule=all", "min=2000", "last=100"):
+            other = self.raw(text, *common, "--prefill", "sparse", "--sparse", all_of_it)
+            self.assertEqual(other["tokens"], dense["tokens"], all_of_it)
+        args = ["run", self.model, "-p", "x"]
+        self.assertIn("--prefill sparse", self.fails(*args, "--sparse", "rule=all", code=1))
+        self.assertIn("at least 64", self.fails(*args, "--prefill", "sparse", "--chunk", "63"))
+        self.assertIn("dense layer", self.fails(*args, "--prefill", "sparse", "--sparse",
+                                                "dense-layers=99"))
+
     def test_stop_strings_are_never_printed(self):
         smol = cached(SMOL)
         base = ["--raw", "-p", "Once upon a time", "--temp", "0", "-n", "24", "--ignore-eos"]

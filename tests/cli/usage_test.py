@@ -208,6 +208,10 @@ class Usage(BatonCase):
         (SIMULATE, "--noise", ["-0.1", "1.1"]),
         (SERVE, "--max-queue", ["-1"]),
         (SERVE, "--max-queue-tokens", ["0"]),
+        (RUN, "--prefill", ["none", ""]),
+        (RUN, "--sparse", ["share", "rule=best", "block=96", "tile=48", "window=0",
+                           "rule=threshold:-1", "rule=threshold:nan", "rule=share:0",
+                           "estimate=far:9", "dense-layers=x", "block=64 block=64"]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]

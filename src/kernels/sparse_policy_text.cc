@@ -1,0 +1,188 @@
+#include "kernels/sparse_policy_text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace baton {
+namespace {
+
+constexpr size_t kMaxWords = 64;
+constexpr size_t kMaxItems = 65536;
+
+tl::unexpected<Error> Wrong(std::string_view name, std::string_view value, std::string_view what) {
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("the sparse policy's {} takes {}, not '{}'", name, what, value));
+}
+
+std::vector<std::string_view> Split(std::string_view text, char mark) {
+  std::vector<std::string_view> parts;
+  while (parts.size() <= kMaxItems) {
+    const size_t end = text.find(mark);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return parts;
+}
+
+template <typename T>
+bool ParseNumber(std::string_view text, T& number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end && !text.empty();
+}
+
+// One word after another onto a policy.
+class Reader {
+ public:
+  explicit Reader(const SparsePolicy& base) : policy_(base) {}
+
+  Result<> Take(std::string_view name, std::string_view value) {
+    if (name == "rule") return Rule(value);
+    if (name == "estimate") return Estimate(value);
+    if (name == "block") return Whole(name, value, policy_.block_tokens);
+    if (name == "tile" && value == "auto") return Set(policy_.tile_positions, 0);
+    if (name == "tile") return Whole(name, value, policy_.tile_positions);
+    if (name == "sink") return Whole(name, value, policy_.sink_tokens);
+    if (name == "window") return Whole(name, value, policy_.window_tokens);
+    if (name == "last") return Whole(name, value, policy_.last_tiles);
+    if (name == "min") return Whole(name, value, policy_.min_prompt_tokens);
+    if (name == "correction") return Word(name, value, {"on", "off"}, policy_.has_correction);
+    if (name == "windows")
+      return Word(name, value, {"sparse", "dense"}, policy_.has_sparse_windows);
+    if (name == "dense-layers") return Layers(value);
+    if (name == "dense-heads") return Heads(value);
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("the sparse policy has no '{}'; it has rule, estimate, block, tile, "
+                            "sink, window, last, correction, min, windows, dense-layers, "
+                            "dense-heads",
+                            name));
+  }
+
+  const SparsePolicy& policy() const { return policy_; }
+
+ private:
+  template <typename T>
+  static Result<> Set(T& field, T value) {
+    field = value;
+    return {};
+  }
+
+  template <typename T>
+  static Result<> Whole(std::string_view name, std::string_view value, T& field) {
+    if (!ParseNumber(value, field)) return Wrong(name, value, "a whole number");
+    return {};
+  }
+
+  struct Choice {
+    std::string_view yes;
+    std::string_view no;
+  };
+  static Result<> Word(std::string_view name, std::string_view value, const Choice& choice,
+                       bool& field) {
+    if (value != choice.yes && value != choice.no) {
+      return Wrong(name, value, fmt::format("'{}' or '{}'", choice.yes, choice.no));
+    }
+    field = value == choice.yes;
+    return {};
+  }
+
+  Result<> Rule(std::string_view value) {
+    constexpr std::string_view kWhat =
+        "'threshold:ALPHA', 'share:SHARE', 'share:SHARE,LEAST' or 'all'";
+    const size_t mark = value.find(':');
+    const std::string_view kind = value.substr(0, mark);
+    const std::string_view rest =
+        mark == std::string_view::npos ? std::string_view() : value.substr(mark + 1);
+    if (value == "all") return Set(policy_.rule, SelectionRule::kAll);
+    if (kind == "threshold") {
+      if (!ParseNumber(rest, policy_.alpha)) return Wrong("rule", value, kWhat);
+      return Set(policy_.rule, SelectionRule::kThreshold);
+    }
+    if (kind != "share") return Wrong("rule", value, kWhat);
+    const std::vector<std::string_view> parts = Split(rest, ',');
+    if (parts.size() > 2 || !ParseNumber(parts[0], policy_.share) ||
+        (parts.size() == 2 && !ParseNumber(parts[1], policy_.min_blocks))) {
+      return Wrong("rule", value, kWhat);
+    }
+    return Set(policy_.rule, SelectionRule::kShare);
+  }
+
+  Result<> Estimate(std::string_view value) {
+    if (value == "mean") return Set(policy_.estimate, BlockEstimate::kMean);
+    if (!value.starts_with("far:") || !ParseNumber(value.substr(4), policy_.num_estimates)) {
+      return Wrong("estimate", value, "'mean' or 'far:COUNT'");
+    }
+    return Set(policy_.estimate, BlockEstimate::kFar);
+  }
+
+  Result<> Layers(std::string_view value) {
+    policy_.dense_layers.clear();
+    if (value.empty()) return {};
+    for (const std::string_view item : Split(value, ',')) {
+      if (!ParseNumber(item, policy_.dense_layers.emplace_back())) {
+        return Wrong("dense-layers", value, "layers with commas between them");
+      }
+    }
+    return {};
+  }
+
+  Result<> Heads(std::string_view value) {
+    policy_.dense_heads.clear();
+    if (value.empty()) return {};
+    for (const std::string_view item : Split(value, ',')) {
+      const size_t mark = std::min(item.find(':'), item.size());
+      DenseHead& head = policy_.dense_heads.emplace_back();
+      if (mark == item.size() || !ParseNumber(item.substr(0, mark), head.layer) ||
+          !ParseNumber(item.substr(mark + 1), head.kv_head)) {
+        return Wrong("dense-heads", value, "LAYER:HEAD with commas between them");
+      }
+    }
+    return {};
+  }
+
+  SparsePolicy policy_;
+};
+
+}  // namespace
+
+SparsePolicy DefaultSparsePolicy() {
+  return {.rule = SelectionRule::kShare,
+          .share = 0.25,
+          .estimate = BlockEstimate::kFar,
+          .num_estimates = 4,
+          .sink_tokens = 64,
+          .window_tokens = 256};
+}
+
+Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base) {
+  Reader reader(base);
+  std::set<std::string_view> seen;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    const size_t mark = word.find('=');
+    if (mark == std::string_view::npos) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("the sparse policy is words 'name=value' with blanks between them, "
+                              "not '{}'",
+                              word));
+    }
+    const std::string_view name = word.substr(0, mark);
+    if (!seen.insert(name).second || seen.size() > kMaxWords) {
+      return Fail(ErrorCode::kInvalid, fmt::format("the sparse policy names '{}' twice", name));
+    }
+    if (Result<> taken = reader.Take(name, word.substr(mark + 1)); !taken) return Forward(taken);
+  }
+  if (Result<> valid = ValidatePolicy(reader.policy()); !valid) return Forward(valid);
+  return reader.policy();
+}
+
+}  // namespace baton
