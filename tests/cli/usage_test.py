@@ -184,6 +184,8 @@ class Usage(BatonCase):
         (SERVE, "--kv-tokens", ["0", "x"]),
         (SERVE, "--max-queue", ["-1"]),
         (SERVE, "--max-queue-tokens", ["0"]),
+        (SERVE, "--kv-disk", [""]),
+        (SERVE, "--kv-disk-gb", ["0", "x"]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]
