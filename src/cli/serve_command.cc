@@ -24,6 +24,7 @@
 #include "model/arch/architecture.h"
 #include "serve/api_keys.h"
 #include "serve/service.h"
+#include "text/unicode.h"
 
 namespace baton {
 namespace {
@@ -32,6 +33,7 @@ constexpr int64_t kDefaultMaxRunning = 16;
 constexpr int64_t kMaxMaxRunning = 1024;
 // The cache that a server takes unless told otherwise: some hundred megabytes for small models.
 constexpr int64_t kDefaultKvTokens = 32768;
+constexpr int64_t kDefaultDiskGb = 10;
 constexpr int64_t kDefaultPort = 8080;
 constexpr int64_t kDefaultDrainSeconds = 30;
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
@@ -127,7 +129,15 @@ class ServeCommand final : public Command {
     compute_.Declare(options);
   }
 
-  Result<> Check() override { return model_.Check(); }
+  Result<> Check() override {
+    if (kv_disk_gb_ && !kv_disk_) {
+      return Fail(ErrorCode::kInvalid, "--kv-disk-gb goes with --kv-disk only");
+    }
+    if (kv_disk_ && no_prefix_cache_) {
+      return Fail(ErrorCode::kInvalid, "--kv-disk needs the prefix cache");
+    }
+    return model_.Check();
+  }
 
   Result<> Run(Console& console) override {
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
@@ -195,6 +205,15 @@ class ServeCommand final : public Command {
                   .value = "",
                   .help = "Do not keep what was read for requests that begin alike"},
                  &no_prefix_cache_);
+    options.File({.names = "--kv-disk",
+                  .value = "DIR",
+                  .help = "Keep what was read in this folder, too, beyond the memory and the run; "
+                          "several servers may share it"},
+                 &kv_disk_);
+    options.Integer({.names = "--kv-disk-gb",
+                     .value = "N",
+                     .help = "Gigabytes that the folder may take (default: 10)"},
+                    {.min = 1, .max = 1'000'000}, &kv_disk_gb_);
   }
 
   static Result<int64_t> ContextOf(const LoadOptions& load) {
@@ -211,6 +230,11 @@ class ServeCommand final : public Command {
     config.max_queue_requests = max_queue_.value_or(config.max_queue_requests);
     config.max_queue_tokens = max_queue_tokens_.value_or(config.max_queue_tokens);
     config.prefix_cache = !no_prefix_cache_;
+    if (kv_disk_) {
+      config.kv_disk_folder = *kv_disk_;
+      config.kv_disk_bytes =
+          static_cast<uint64_t>(kv_disk_gb_.value_or(kDefaultDiskGb)) * 1'000'000'000;
+    }
     return config;
   }
 
@@ -228,7 +252,7 @@ class ServeCommand final : public Command {
   }
 
   std::string ModelName() const {
-    return name_.value_or(std::filesystem::path(model_.path()).stem().string());
+    return name_.value_or(ReplaceInvalidUtf8(std::filesystem::path(model_.path()).stem().string()));
   }
 
   Result<> Serve(const LoadOptions& load, ServiceConfig config, Console& console) const {
@@ -254,6 +278,7 @@ class ServeCommand final : public Command {
     if (!model) return Forward(model);
     auto engine = Engine::Make(*model, ConfigOf(load, model->context_tokens));
     if (!engine) return Forward(engine);
+    if (Result<> measured = (*engine)->Calibrate(); !measured) return measured;
     EngineBackend backend(**engine);
     stop->SetActions({.drain =
                           [&] {
@@ -289,6 +314,8 @@ class ServeCommand final : public Command {
   std::optional<int64_t> max_queue_;
   std::optional<int64_t> max_queue_tokens_;
   bool no_prefix_cache_ = false;
+  std::optional<std::string> kv_disk_;
+  std::optional<int64_t> kv_disk_gb_;
   bool print_config_ = false;
 };
 

@@ -162,7 +162,13 @@ TEST(ApiCallsTest, WrongTypesAreRefusedByName) {
       {R"("logit_bias":{"12":1e30})", "logit_bias"},
       {R"("logit_bias":{"12":false})", "logit_bias"},
       {R"("logit_bias":{"12":null})", "logit_bias"},
-      {R"("logit_bias":[[12,1]])", "logit_bias"},
+      {R"("logit_bias":[[12,1],[12,1]])", "logit_bias"},
+      {R"("logit_bias":[[12]])", "logit_bias"},
+      {R"("logit_bias":[12])", "logit_bias"},
+      {R"("logit_bias":[["12",[1]]])", "logit_bias"},
+      {R"("logit_bias":{"12":[1]})", "logit_bias"},
+      {R"("logit_bias":{"12":{"13":1}})", "logit_bias"},
+      {R"("logit_bias":7)", "logit_bias"},
       {R"("stream":1)", "stream"},
       {R"("stream":"true")", "stream"},
       {R"("stream_options":{"include_usage":true})", "stream_options"},
@@ -181,6 +187,24 @@ TEST(ApiCallsTest, WrongTypesAreRefusedByName) {
   EXPECT_EQ(Chat("\"stop\":" + many_stops).error().param, "stop");
   const std::string long_stop = Json(std::string(70'000, 'a')).dump();
   EXPECT_EQ(Chat("\"stop\":" + long_stop).error().param, "stop");
+}
+
+TEST(ApiCallsTest, ManyBiasesTakeLittleTime) {
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) {
+    text += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":1";
+  }
+  const auto json = ParseJsonBody("{\"prompt\":\"x\",\"logit_bias\":{" + text + "}}");
+  ASSERT_TRUE(json) << json.error().message;
+  const auto call = ReadCompletionCall(*json, {.vocab_size = 50'000});
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(call->fields.sampling.logit_bias.size(), 50'000u);
+  EXPECT_EQ(call->fields.sampling.logit_bias[49'999].token, 49'999);
+  const auto pairs = Completion(R"("prompt":"x","logit_bias":[[12,1.5],[3,-100]])");
+  ASSERT_TRUE(pairs);
+  EXPECT_EQ(pairs->fields.sampling.logit_bias[0].bias, 1.5);
+  // Elsewhere an object has few keys.
+  EXPECT_FALSE(ParseJsonBody("{\"prompt\":\"x\",\"metadata\":{" + text + "}}"));
 }
 
 TEST(ApiCallsTest, ChatHasItsOwnFields) {

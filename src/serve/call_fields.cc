@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/rng.h"
@@ -125,23 +126,36 @@ std::optional<int64_t> ParseId(const std::string& text) {
   return id;
 }
 
+// A list of [id, bias], the id as text (from an object) or as a number.
 ApiResult<> ReadBiases(const JsonFields& fields, const CallLimits& limits, CallFields& call) {
-  const auto biases = fields.Object("logit_bias");
-  if (!biases) return ForwardApi(biases);
-  if (*biases == nullptr) return {};
-  for (const auto& [key, value] : (*biases)->items()) {
+  const Json* biases = fields.Find("logit_bias");
+  if (biases == nullptr) return {};
+  if (!biases->is_array()) {
+    return BadField("logit_bias",
+                    fmt::format("'logit_bias' must be an object, not {}", JsonTypeName(*biases)));
+  }
+  std::set<TokenId> seen;
+  for (const Json& pair : *biases) {
+    if (!pair.is_array() || pair.size() != 2) {
+      return BadField("logit_bias", "'logit_bias' must hold pairs of a token id and a number");
+    }
+    const std::string key = pair[0].is_string() ? pair[0].get<std::string>() : pair[0].dump();
     const std::optional<int64_t> id = ParseId(key);
     if (!id || *id >= limits.vocab_size) {
       return BadField("logit_bias",
                       fmt::format("'logit_bias' names the token '{}'; the vocabulary has the ids "
                                   "0 to {}",
-                                  key.substr(0, 20), limits.vocab_size - 1));
+                                  ReplaceInvalidUtf8(std::string_view(key).substr(0, 20)),
+                                  limits.vocab_size - 1));
     }
-    const double bias = value.is_number() ? value.get<double>() : 1e9;
+    const double bias = pair[1].is_number() ? pair[1].get<double>() : 1e9;
     if (!(bias >= -SamplingParams::kMaxBias && bias <= SamplingParams::kMaxBias)) {
       return BadField("logit_bias",
                       fmt::format("'logit_bias' of token {} must be a number from {} to {}", *id,
                                   -SamplingParams::kMaxBias, SamplingParams::kMaxBias));
+    }
+    if (!seen.insert(static_cast<TokenId>(*id)).second) {
+      return BadField("logit_bias", fmt::format("'logit_bias' names the token {} twice", *id));
     }
     call.sampling.logit_bias.push_back({.token = static_cast<TokenId>(*id), .bias = bias});
   }

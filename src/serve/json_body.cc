@@ -49,27 +49,81 @@ std::string Quoted(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+// Watches a parse: finds keys that stand twice, bounds the keys of an object, whose insertion takes
+// time in proportion to those that are there, and keeps the entries of the top object's
+// "logit_bias", the one field that may have a great many, as a list beside it.
+class ParseWatch {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    switch (event) {
+      case Json::parse_event_t::object_start:
+        keys_.emplace_back();
+        return true;
+      case Json::parse_event_t::object_end:
+        if (!keys_.empty()) keys_.pop_back();
+        return true;
+      case Json::parse_event_t::key:
+        return OnKey(value.get_ref<const std::string&>());
+      case Json::parse_event_t::value:
+        if (in_bias() && depth == 2 && !biases_.empty()) biases_.back()[1] = value;
+        return true;
+      default:
+        return true;
+    }
+  }
+
+  const std::optional<std::string>& repeated() const { return repeated_; }
+  bool has_too_many() const { return has_too_many_; }
+  Json TakeBiases() { return std::move(biases_); }
+
+ private:
+  bool in_bias() const { return keys_.size() == 2 && top_key_ == "logit_bias"; }
+
+  bool OnKey(const std::string& key) {
+    if (keys_.empty()) return true;
+    if (!keys_.back().insert(key).second && !repeated_) repeated_ = key;
+    if (keys_.size() == 1) top_key_ = key;
+    if (in_bias()) {
+      // What is no plain value stays null.
+      biases_.push_back(Json::array({key, nullptr}));
+      return false;
+    }
+    if (keys_.back().size() <= kMaxJsonKeys) return true;
+    has_too_many_ = true;
+    return false;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::string top_key_;
+  Json biases_ = Json::array();
+  std::optional<std::string> repeated_;
+  bool has_too_many_ = false;
+};
+
+}  // namespace
+
 ApiResult<Json> ParseJsonBody(std::string_view body) {
   if (!IsShallow(body)) {
     return BadBody(fmt::format("the JSON is nested deeper than {} levels", kMaxJsonDepth));
   }
-  std::vector<std::set<std::string>> keys;
-  std::optional<std::string> repeated;
-  const auto note = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.empty()) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second && !repeated) repeated = key;
-    }
-    return true;
-  };
+  ParseWatch watch;
   try {
-    Json json = Json::parse(body, note);
-    if (repeated) {
-      return BadBody(fmt::format("the key '{}' stands twice in one object", Quoted(*repeated)));
+    Json json = Json::parse(body, [&](int depth, Json::parse_event_t event, Json& value) {
+      return watch(depth, event, value);
+    });
+    if (watch.repeated()) {
+      return BadBody(
+          fmt::format("the key '{}' stands twice in one object", Quoted(*watch.repeated())));
+    }
+    if (watch.has_too_many()) {
+      return BadBody(fmt::format("an object has more than {} keys", kMaxJsonKeys));
     }
     if (!json.is_object()) return BadBody("the body must be a JSON object");
+    if (const auto bias = json.find("logit_bias"); bias != json.end() && bias->is_object()) {
+      *bias = watch.TakeBiases();
+    }
     return json;
   } catch (const Json::exception& error) {
     // The library's words begin with a number in brackets that means nothing to a client.

@@ -14,10 +14,13 @@ namespace baton {
 
 // Nesting beyond this is refused.
 inline constexpr int kMaxJsonDepth = 64;
+// Of one object.
+inline constexpr size_t kMaxJsonKeys = 256;
 
-// The body's object, keys in their order.
+// The body's object, keys in their order. An object under "logit_bias" may have any number of
+// entries and comes as a list of [key, value].
 // Errors: 400: no JSON (comments, NaN, a number beyond binary64, text that is not UTF-8), no
-// object, nested too deep, a key that stands twice in one object.
+// object, nested too deep, too many keys, a key that stands twice in one object.
 ApiResult<nlohmann::ordered_json> ParseJsonBody(std::string_view body);
 
 struct IntegerLimits {

@@ -77,8 +77,10 @@ struct ServerMetrics::Parts {
   Counter& steps = MakeCounter(registry, "baton_engine_steps_total", "Steps of the engine.");
   Counter& forward_seconds = MakeCounter(registry, "baton_engine_forward_seconds_total",
                                          "Time in the forward pass of steps.");
-  Counter& overhead_seconds =
-      MakeCounter(registry, "baton_engine_overhead_seconds_total",
+  Counter& sampling_seconds =
+      MakeCounter(registry, "baton_engine_sampling_seconds_total", "Time of choosing tokens.");
+  Counter& other_seconds =
+      MakeCounter(registry, "baton_engine_other_seconds_total",
                   "Time of the engine's loop without forward pass, sampling and sleep.");
   Histogram& first_token = MakeHistogram(registry, "baton_time_to_first_token_seconds",
                                          "From a request to its first token.", WaitBuckets());
@@ -128,7 +130,8 @@ std::string ServerMetrics::Text(const EngineStatus* status, int64_t num_connecti
     CatchUp(parts_->preemptions, static_cast<double>(status->preemptions));
     CatchUp(parts_->steps, static_cast<double>(status->steps));
     CatchUp(parts_->forward_seconds, status->forward_seconds);
-    CatchUp(parts_->overhead_seconds, status->overhead_seconds);
+    CatchUp(parts_->sampling_seconds, status->sampling_seconds);
+    CatchUp(parts_->other_seconds, status->other_seconds);
   }
   return prometheus::TextSerializer().Serialize(parts_->registry.Collect());
 }

@@ -22,6 +22,11 @@ HttpResponse JsonResponse(int status, std::string body) {
           .body = std::move(body)};
 }
 
+// A model may be called anything.
+std::string OneLine(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 void AddFields(HttpResponse& response, const std::vector<HttpField>& fields) {
   response.fields.insert(response.fields.end(), fields.begin(), fields.end());
 }
@@ -182,11 +187,11 @@ HttpResponse Service::ModelsResponse(Route route, const HttpRequest& request) co
                       {"vocab_size", model_->text.vocab_size},
                       {"has_chat_template", model_->text.chat_template != nullptr}};
   if (route == Route::kModels) {
-    return JsonResponse(200, Json({{"object", "list"}, {"data", Json::array({model})}}).dump());
+    return JsonResponse(200, OneLine({{"object", "list"}, {"data", Json::array({model})}}));
   }
   const std::string name(request.path().substr(std::string_view("/v1/models/").size()));
   if (name != model_->text.id) return ErrorResponse(NoSuchModel(name));
-  return JsonResponse(200, model.dump());
+  return JsonResponse(200, OneLine(model));
 }
 
 void Service::Work(Call& call) {

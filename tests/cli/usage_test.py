@@ -212,6 +212,8 @@ class Usage(BatonCase):
         (RUN, "--sparse", ["share", "rule=best", "block=96", "tile=48", "window=0",
                            "rule=threshold:-1", "rule=threshold:nan", "rule=share:0",
                            "estimate=far:9", "dense-layers=x", "block=64 block=64"]),
+        (SERVE, "--kv-disk", [""]),
+        (SERVE, "--kv-disk-gb", ["0", "x"]),
         (TEMPLATE, "--bos", ["\udcff"]),
         (TEMPLATE, "--eos", ["\udcff"]),
     ]

@@ -5,7 +5,7 @@ import json
 import math
 import subprocess
 
-from server_case import CHAT, PLAIN, ServerCase, main, user
+from server_case import CHAT, PLAIN, Server, ServerCase, main, user
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 20
 
@@ -163,6 +163,21 @@ class Api(ServerCase):
         self.assertEqual(second["usage"]["prompt_tokens_details"]["cached_tokens"],
                          (total - 1) // 64 * 64)
         self.assertEqual(first["choices"], second["choices"])
+
+    def test_what_another_server_read_is_found_on_disk(self):
+        body = {"prompt": "Disk. " + LONG, "temperature": 0, "max_tokens": 4}
+        total = None
+        for cached in (0, None):
+            server = Server(self.folder, "--kv-disk", str(self.folder / "kv"), name="disk")
+            answer = server.post(PLAIN, body)
+            self.assertEqual(server.stop(), 0)
+            usage = answer["usage"]
+            found = usage["prompt_tokens_details"]["cached_tokens"]
+            if total is None:
+                self.assertEqual(found, cached)
+                total, choices = usage["prompt_tokens"], answer["choices"]
+        self.assertEqual(found, (total - 1) // 64 * 64)
+        self.assertEqual(answer["choices"], choices)
 
     def test_progress_on_request(self):
         events = self.server.stream(CHAT, {"messages": user("Progress. " + LONG), "max_tokens": 1,

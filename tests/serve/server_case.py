@@ -24,12 +24,12 @@ SLOW = ["--threads", "1"]
 class Server:
     """A running `baton serve`."""
 
-    def __init__(self, folder, *options, model=None):
-        self.out = pathlib.Path(folder) / "serve.out"
-        self.err = pathlib.Path(folder) / "serve.err"
+    def __init__(self, folder, *options, name="serve"):
+        self.out = pathlib.Path(folder) / f"{name}.out"
+        self.err = pathlib.Path(folder) / f"{name}.err"
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(
-                [BATON, "serve", model or cached(SMOL), "--port", "0", *options], stdout=out,
+                [BATON, "serve", cached(SMOL), "--port", "0", *options], stdout=out,
                 stderr=err, stdin=subprocess.DEVNULL)
         self.pid = self.process.pid
         wait_until(lambda: READY.search(self.out.read_text()) or self.process.poll() is not None,
