@@ -19,19 +19,19 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // No step of a simulation is shorter, so that its clock always moves.
 constexpr double kLeastStepSeconds = 1e-6;
 constexpr int kStepsBetweenLooks = 4096;
-constexpr TokenId kVocabulary = 1 << 20;
 
-// The token at a place: the same for all requests that share it.
-TokenId TokenAt(uint64_t text, int64_t position) {
+// What stands at a place: the same for all requests that share it.
+uint64_t NumberAt(uint64_t text, int64_t position) {
   uint64_t x = text * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(position);
   x = (x ^ (x >> 31)) * 0xD6E8FEB86659FD93u;
-  return static_cast<TokenId>((x ^ (x >> 32)) % kVocabulary);
+  return x ^ (x >> 32);
 }
 
 // Prefixes and streams are different texts, whatever their numbers.
-TokenId TokenOf(const Arrival& arrival, int64_t position) {
+TokenId TokenOf(const Arrival& arrival, int64_t position, int64_t vocab_size) {
   const bool is_prefix = position < arrival.prefix_tokens;
-  return TokenAt(is_prefix ? 2 * arrival.prefix + 1 : 2 * arrival.stream, position);
+  const uint64_t text = is_prefix ? 2 * arrival.prefix + 1 : 2 * arrival.stream;
+  return static_cast<TokenId>(NumberAt(text, position) % static_cast<uint64_t>(vocab_size));
 }
 
 // Something that happens at a moment; ties in the order of their numbers.
@@ -98,6 +98,7 @@ class Run {
     CHECK_EQ(pool_.num_owned(), 0);
     result_.seconds = now_;
     result_.counts = scheduler_.counts();
+    result_.fitted = scheduler_.time_model().coefficients();
     result_.usual_residual = scheduler_.time_model().usual_residual();
     if (result_.busy_seconds > 0) {
       result_.mean_owned_blocks /= result_.busy_seconds;
@@ -128,7 +129,7 @@ class Run {
     spec.id = static_cast<uint64_t>(event.request);
     spec.prompt.resize(static_cast<size_t>(arrival.prompt_tokens));
     for (int64_t i = 0; i < arrival.prompt_tokens; ++i) {
-      spec.prompt[static_cast<size_t>(i)] = TokenOf(arrival, i);
+      spec.prompt[static_cast<size_t>(i)] = TokenOf(arrival, i, options_.vocab_size);
     }
     spec.max_known =
         std::min(arrival.prompt_tokens + arrival.output_tokens, options_.limits.max_context);
@@ -210,7 +211,9 @@ class Run {
       const double unloaded = std::max(StepSeconds(options_.times, streams), kLeastStepSeconds);
       result_.longest_gap_steps = std::max(result_.longest_gap_steps, seconds / unloaded);
     }
-    if (options_.noise > 0) {
+    if (options_.execute) {
+      seconds = options_.execute(plan);
+    } else if (options_.noise > 0) {
       seconds *= std::clamp(1.0 + options_.noise * random_.NextNormal(), 0.2, 5.0);
     }
     seconds = std::max(seconds, kLeastStepSeconds);
@@ -243,7 +246,7 @@ class Run {
     const int64_t known = sequence.ledger.num_known();
     if (known + 1 >= sequence.spec.max_known) return End(live);
     const Arrival& arrival = workload_[static_cast<size_t>(live.seen.index)];
-    scheduler_.Push(sequence.spec.id, TokenOf(arrival, known));
+    scheduler_.Push(sequence.spec.id, TokenOf(arrival, known, options_.vocab_size));
   }
 
   const Workload& workload_;
@@ -301,9 +304,15 @@ StepTimeModel MeasuredModel(const StepTimeCoefficients& times) {
   return model;
 }
 
-Result<SimulationResult> Simulate(const Workload& workload, const SimulationOptions& options) {
+Result<SimulationResult> SimulateIn(BlockPool& pool, const Workload& workload,
+                                    const SimulationOptions& options) {
   if (Result<> valid = Validate(options.limits); !valid) return Forward(valid);
   if (Result<> valid = CheckTimes(options.times); !valid) return Forward(valid);
+  CHECK_EQ(pool.num_free(), pool.num_blocks());
+  return Run(workload, options, pool).ToTheEnd();
+}
+
+Result<SimulationResult> Simulate(const Workload& workload, const SimulationOptions& options) {
   const int64_t num_blocks = NumBlocksFor(std::max<int64_t>(options.kv_tokens, 1));
   if (num_blocks > BlockPool::kMaxBlocks) {
     return Fail(ErrorCode::kInvalid,
@@ -315,7 +324,7 @@ Result<SimulationResult> Simulate(const Workload& workload, const SimulationOpti
   if (!layout) return Forward(layout);
   Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(num_blocks));
   if (!pool) return Forward(pool);
-  return Run(workload, options, *pool).ToTheEnd();
+  return SimulateIn(*pool, workload, options);
 }
 
 }  // namespace baton

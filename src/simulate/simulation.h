@@ -47,7 +47,10 @@ struct SimulationOptions {
   StepTimeModel known;         // what the scheduler knows of it at the start
   double noise = 0;            // relative standard deviation of a step's time
   uint64_t seed = 0;
-  int num_windows = 12;  // parts of the time, for a picture of how it went
+  int num_windows = 12;          // parts of the time, for a picture of how it went
+  int64_t vocab_size = 1 << 20;  // tokens are below it
+  // Computes a step and says how long it took, instead of `times`: an executor of flesh and blood.
+  std::function<double(const StepPlan& plan)> execute;
   // Is told of every request that was taken and has ended.
   std::function<void(const SimulatedRequest&)> on_end;
   // Is asked now and then; true stops the simulation where it is.
@@ -84,7 +87,8 @@ struct SimulationResult {
   int64_t most_owned_blocks = 0;
   double mean_running = 0;  // over the busy time
   int64_t longest_queue = 0;
-  double usual_residual = 0;  // of the scheduler's fit at the end
+  StepTimeCoefficients fitted;  // what the scheduler knows at the end
+  double usual_residual = 0;    // of this fit
   std::vector<SimulationWindow> windows;
 };
 
@@ -92,5 +96,9 @@ struct SimulationResult {
 // Errors: invalid (limits, sizes, times), exhausted (memory for the blocks), cancelled (stopped),
 // internal (the books are wrong: a bug).
 Result<SimulationResult> Simulate(const Workload& workload, const SimulationOptions& options);
+
+// The same with blocks of the caller's pool, which is all free; kv_tokens does not count.
+Result<SimulationResult> SimulateIn(BlockPool& pool, const Workload& workload,
+                                    const SimulationOptions& options);
 
 }  // namespace baton
