@@ -98,9 +98,9 @@ class BenchServeCommand final : public Command {
     DeclareQuick(options, &is_quick_);
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
     options.OutputFile({.names = "--plot",
-                  .value = "FILE",
-                  .help = "Write a plot as SVG besides: times and throughput by load"},
-                 &plot_path_);
+                        .value = "FILE",
+                        .help = "Write a plot as SVG besides: times and throughput by load"},
+                       &plot_path_);
   }
 
   Result<> Check() override {

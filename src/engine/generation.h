@@ -50,7 +50,7 @@ struct GenerationFigures {
   double decode_seconds = 0;       // from the first token to the last
   int64_t kv_bytes = 0;            // blocks in use at the end
   // What a sparse prefill kept; nothing if all of it was dense.
-  std::optional<PrefillReport> prefill;
+  std::optional<PrefillReport> prefill = std::nullopt;
 };
 
 struct GenerationResult {

@@ -27,12 +27,12 @@ int64_t TokensInTime(const StepTimeModel& model, const Chosen& chosen,
 }
 
 // Ends the chunk on the grid, if it is not the end of the prompt: on the coarsest one that costs at
-// most an eighth of it.
+// most an eighth of it, or else on that of its unit.
 int64_t OnGrid(const PrefillCandidate& candidate, int64_t tokens) {
   if (tokens >= candidate.pending) return candidate.pending;
-  for (int64_t grid = kChunkGrid; grid > 1; grid /= 2) {
+  for (int64_t grid = std::max(kChunkGrid, candidate.unit); grid > 1; grid /= 2) {
     const int64_t cut = (candidate.computed + tokens) % grid;
-    if (8 * cut <= tokens) return tokens - cut;
+    if (8 * cut <= tokens || grid == candidate.unit) return tokens - cut;
   }
   return tokens;
 }
@@ -80,7 +80,8 @@ class Chooser {
       if (RankOf(i) >= in_a_step) continue;
       const auto index = static_cast<size_t>(i);
       const int64_t possible = std::min(candidates_[index].pending, chosen_.rows);
-      SetChunk(index, OnGrid(candidates_[index], std::min(least, possible)));
+      const int64_t wanted = std::max(least, candidates_[index].unit);
+      SetChunk(index, OnGrid(candidates_[index], std::min(wanted, possible)));
     }
     for (size_t i = 0; i < candidates_.size(); ++i) {
       if (chunks_[i] > 0) Extend(i);

@@ -30,6 +30,9 @@ struct PrefillCandidate {
   int64_t pending = 0;   // tokens to compute, at least 1
   int32_t waited = 0;    // steps since it last advanced
   bool is_long = false;
+  // A chunk that does not end the prompt ends at a multiple of it: whole tiles of a sparse prefill.
+  // A power of two; `computed` is a multiple of it.
+  int64_t unit = 1;
 };
 
 struct PrefillBudget {

@@ -196,5 +196,24 @@ TEST(PrefillPolicy, LeastChunkSharesTheRows) {
   EXPECT_EQ(LeastChunk(512, 0, 4), 8);
 }
 
+// Chunks of a sparse prefill are whole tiles, whatever the time, unless they end the prompt.
+TEST(PrefillPolicy, ChunksOfAUnitAreWhole) {
+  const StepTimeModel model;  // knows nothing: the smallest chunk
+  for (const int64_t unit : {64, 128, 512}) {
+    for (int64_t pending = 1; pending < 1500; pending += 37) {
+      for (const double seconds : {0.0, std::numeric_limits<double>::infinity()}) {
+        const PrefillCandidate candidate{
+            .computed = 2 * unit, .pending = pending, .waited = 3, .is_long = false, .unit = unit};
+        int64_t chunk = -1;
+        ChoosePrefillChunks(model, std::span(&candidate, 1),
+                            {.rows = 700, .seconds = seconds, .max_wait = 4, .decode = {}},
+                            std::span(&chunk, 1));
+        ASSERT_GT(chunk, 0);
+        ASSERT_TRUE(chunk == pending || chunk % unit == 0) << unit << " " << pending;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace baton

@@ -149,7 +149,8 @@ void Scheduler::PlanPrefills() {
     candidates_.push_back({.computed = ledger.computed,
                            .pending = ledger.num_pending(),
                            .waited = sequence->waited,
-                           .is_long = ledger.num_pending() > limits_.long_prompt_tokens});
+                           .is_long = ledger.num_pending() > limits_.long_prompt_tokens,
+                           .unit = sequence->spec.reuse.unit});
   }
   if (prefilling_.empty()) return;
   chunks_.resize(candidates_.size());
