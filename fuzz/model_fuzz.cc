@@ -84,8 +84,10 @@ void RunStep(const baton::Model& model, baton::ThreadPool& threads) {
   step.logits = baton::LogitRows::kLast;
   const std::atomic<bool> cancel = false;
   int num_rows = 0;
-  const auto run =
-      forward->Run(plan, [&](const baton::RowLogits&) { ++num_rows; }, {.cancel = cancel});
+  const auto run = forward->Run(
+      plan,
+      [&](std::span<const baton::RowLogits> rows) { num_rows += static_cast<int>(rows.size()); },
+      {.cancel = cancel});
   CHECK(run.has_value());
   CHECK_EQ(num_rows, 1);
 }

@@ -143,7 +143,7 @@ TEST(HttpParserTest, RefusesWhatCouldBeReadInTwoWays) {
       {"GET / HTTP/1.1\r\nHost: h\r\nA: b\rC: d\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n c\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\n Host: h\r\n\r\n", 400},
-      {std::string("GET / HTTP/1.1\r\nHost: h\r\nA: b\0c\r\n\r\n", 40), 400},
+      {std::string("GET / HTTP/1.1\r\nHost: h\r\nA: b\0c\r\n\r\n", 35), 400},
       {"\x16\x03\x01\x02\x00\x01\x00", 400},  // a TLS client
       {"\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 400},
       // Names, hosts, versions, methods, targets.
