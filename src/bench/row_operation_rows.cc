@@ -94,11 +94,11 @@ class RowSubject {
         .first_row = 0, .num_rows = shape_.num_rows, .first_position = 0, .blocks = blocks_.data()};
     WriteKv(context, {.k = a(),
                       .v = b(),
-                      .sequences = {&sequence, 1},
-                      .num_kv_heads = num_kv_heads(),
-                      .head_dim = kHeadDim,
-                      .record_offset = 0,
-                      .head_stride = KvRecord{kHeadDim}.Bytes()});
+                      .target = {.sequences = {&sequence, 1},
+                                 .num_kv_heads = num_kv_heads(),
+                                 .head_dim = kHeadDim,
+                                 .record_offset = 0,
+                                 .head_stride = KvRecord{kHeadDim}.Bytes()}});
   }
 
   // Everything as before any operation.

@@ -194,10 +194,10 @@ class SparseSubject {
     const KvWriteSequence written = {.num_rows = tokens, .blocks = places.data()};
     WriteKv(context, {.k = {k.data(), tokens, width},
                       .v = {v.data(), tokens, width},
-                      .sequences = {&written, 1},
-                      .num_kv_heads = heads.num_kv_heads,
-                      .head_dim = heads.head_dim,
-                      .head_stride = KvRecord{heads.head_dim}.Bytes()});
+                      .target = {.sequences = {&written, 1},
+                                 .num_kv_heads = heads.num_kv_heads,
+                                 .head_dim = heads.head_dim,
+                                 .head_stride = KvRecord{heads.head_dim}.Bytes()}});
     for (int64_t i = kDistinctBlocks; i < num_blocks; ++i) {
       std::memcpy(places[static_cast<size_t>(i)], places[static_cast<size_t>(i % kDistinctBlocks)],
                   block_bytes);

@@ -22,8 +22,8 @@ OpRecorder Recorded(ManualClock& clock) {
     clock.AdvanceNs(ms * 1'000'000);
   };
   op(StepOp::kEmbedding, -1, 1);
-  op(StepOp::kQuery, 0, 2);
-  op(StepOp::kQuery, 1, 5);
+  op(StepOp::kQueryKeyValue, 0, 2);
+  op(StepOp::kQueryKeyValue, 1, 5);
   clock.AdvanceNs(2'000'000);
   recorder.EndStep();
   return recorder;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/kv_write.h"
 
 namespace baton {
 namespace {
@@ -175,25 +174,22 @@ Result<> StepForward::RunLayers(const StepControl& control) {
 // Of the last layer all rows need keys and values, but only rows with logits need the rest.
 void StepForward::RunLayer(int layer, const StepControl& control) {
   const bool is_last = layer + 1 == model_->spec().num_layers();
-  decoder_.AttentionInputs(layer);
-  WriteCache(layer);
+  decoder_.AttentionInputs(layer, CacheTarget(layer));
   if (is_last && logit_rows_.empty()) return;
   Attend(layer, control);
   if (is_last) decoder_.KeepRows(logit_rows_);
   decoder_.AttentionOutput(layer);
   decoder_.FeedForward(layer);
+  if (is_last) decoder_.FinishLayers();
 }
 
-void StepForward::WriteCache(int layer) {
+KvTarget StepForward::CacheTarget(int layer) const {
   const BlockLayout& layout = pool_->layout();
-  const OpScope scope(decoder_.recorder(), StepOp::kKvWrite, layer);
-  WriteKv(decoder_.context(), {.k = decoder_.k(),
-                               .v = decoder_.v(),
-                               .sequences = writes_,
-                               .num_kv_heads = shape_.num_kv_heads,
-                               .head_dim = shape_.head_dim,
-                               .record_offset = layout.RecordOffset(layer, 0),
-                               .head_stride = layout.head_stride()});
+  return {.sequences = writes_,
+          .num_kv_heads = shape_.num_kv_heads,
+          .head_dim = shape_.head_dim,
+          .record_offset = layout.RecordOffset(layer, 0),
+          .head_stride = layout.head_stride()};
 }
 
 void StepForward::Attend(int layer, const StepControl& control) {

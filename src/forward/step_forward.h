@@ -93,7 +93,7 @@ class StepForward {
   void PlanPhases(const StepPlan& plan);
   Result<> RunLayers(const StepControl& control);
   void RunLayer(int layer, const StepControl& control);
-  void WriteCache(int layer);
+  KvTarget CacheTarget(int layer) const;
   void Attend(int layer, const StepControl& control);
   Result<> VisitLogits(const StepPlan& plan, LogitVisitor visit, const StepControl& control);
   Result<> VisitBatch(LogitVisitor visit, const StepControl& control);

@@ -90,11 +90,11 @@ class KvWriteTest : public testing::TestWithParam<int> {
     const KernelContext context = {.table = KernelsFor(isa), .pool = *pool_};
     WriteKv(context, {.k = {k_.data(), kTokens, cols},
                       .v = {v_.data(), kTokens, cols},
-                      .sequences = {&sequence, 1},
-                      .num_kv_heads = 2,
-                      .head_dim = GetParam(),
-                      .record_offset = Cache::kRecordOffset,
-                      .head_stride = cache.layout().Bytes()});
+                      .target = {.sequences = {&sequence, 1},
+                                 .num_kv_heads = 2,
+                                 .head_dim = GetParam(),
+                                 .record_offset = Cache::kRecordOffset,
+                                 .head_stride = cache.layout().Bytes()}});
   }
 
   std::vector<float> k_;

@@ -1,6 +1,7 @@
 #include "kernels/linear.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "kernels/linear_ops.h"
@@ -133,32 +134,51 @@ void RunTask(const Work& work, const TaskGrid& grid, int64_t task) {
   for (; tile < end; ++tile) MultiplyTile(work, tile, panels);
 }
 
-}  // namespace
-
-void Linear(const KernelContext& context, const WeightMatrix& weights, const RowInputs& inputs,
-            View2<float> out) {
-  CHECK_EQ(inputs.num_inputs(), weights.num_inputs());
-  CHECK_EQ(out.rows(), inputs.num_rows());
-  CHECK_EQ(out.cols(), weights.num_outputs());
-  CHECK_EQ(inputs.isa(), context.table.isa);
-  if (inputs.num_rows() == 0) return;
-
-  const PanelType type = weights.panel_type();
+Work WorkOf(const KernelContext& context, const RowInputs& inputs, const LinearJob& job) {
+  CHECK_EQ(inputs.num_inputs(), job.weights->num_inputs());
+  CHECK_EQ(job.out.rows(), inputs.num_rows());
+  CHECK_EQ(job.out.cols(), job.weights->num_outputs());
+  const PanelType type = job.weights->panel_type();
   const Precision precision = inputs.shape().precision;
   const LinearKernels& kernels = *context.table.linear->kernels[static_cast<int>(type)];
   CHECK_LE(kernels.many.panels, kMaxGroupPanels);
-  const Work work = {.weights = weights,
-                     .inputs = inputs,
-                     .out = out,
-                     .kernels = kernels,
-                     .tiles = kernels.by_precision[static_cast<int>(precision)],
-                     .has_many = kernels.many.panels > 0 && inputs.num_rows() >= kManyRows &&
-                                 (precision == Precision::kFast || !IsQuantized(type))};
+  return {.weights = *job.weights,
+          .inputs = inputs,
+          .out = job.out,
+          .kernels = kernels,
+          .tiles = kernels.by_precision[static_cast<int>(precision)],
+          .has_many = kernels.many.panels > 0 && inputs.num_rows() >= kManyRows &&
+                      (precision == Precision::kFast || !IsQuantized(type))};
+}
+
+}  // namespace
+
+void Linear(const KernelContext& context, const RowInputs& inputs,
+            std::span<const LinearJob> jobs) {
+  CHECK(!jobs.empty() && jobs.size() <= kMaxLinearJobs);
+  CHECK_EQ(inputs.isa(), context.table.isa);
+  if (inputs.num_rows() == 0) return;
   const int num_threads = context.pool.num_threads();
-  const TaskGrid grid =
-      work.has_many ? GridOfMany(work, num_threads) : GridOfTiles(work, num_threads);
-  context.pool.ParallelFor(grid.num_groups * grid.num_blocks,
-                           [&](int64_t task, int) { RunTask(work, grid, task); });
+  std::array<TaskGrid, kMaxLinearJobs> grids;
+  int64_t num_tasks = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Work work = WorkOf(context, inputs, jobs[i]);
+    grids[i] = work.has_many ? GridOfMany(work, num_threads) : GridOfTiles(work, num_threads);
+    num_tasks += grids[i].num_groups * grids[i].num_blocks;
+  }
+  context.pool.ParallelFor(num_tasks, [&](int64_t task, int) {
+    size_t i = 0;
+    for (; task >= grids[i].num_groups * grids[i].num_blocks; ++i) {
+      task -= grids[i].num_groups * grids[i].num_blocks;
+    }
+    RunTask(WorkOf(context, inputs, jobs[i]), grids[i], task);
+  });
+}
+
+void Linear(const KernelContext& context, const WeightMatrix& weights, const RowInputs& inputs,
+            View2<float> out) {
+  const LinearJob job = {.weights = &weights, .out = out};
+  Linear(context, inputs, {&job, 1});
 }
 
 }  // namespace baton

@@ -11,6 +11,9 @@ constexpr bool Wants(const InputForms& forms, int side) {
   return ((forms.sides >> side) & 1u) != 0;
 }
 
+// Inputs of a piece: a microsecond of work or more, which pays for a meeting of the threads.
+constexpr int64_t kPieceInputs = 2048;
+
 size_t CodeBytes(Precision precision) {
   return precision == Precision::kFast ? kInputBlock : 2 * kInputBlock;
 }
@@ -118,24 +121,27 @@ void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
   args.side = sides_[static_cast<size_t>(kind)] + blocks * SideValues(kind);
 }
 
-QuantizeRowArgs RowInputs::ArgsOfRow(int64_t r) const {
-  const int64_t t = r / kLinearTileRows;
-  const int64_t in_tile = r % kLinearTileRows;
-  const int64_t code_bytes = static_cast<int64_t>(CodeBytes(shape_.precision));
-  const int64_t blocks = BlocksBefore(t) + in_tile;
+QuantizeRowArgs RowInputs::ArgsOf(const InputRange& range) const {
+  const int64_t t = range.row / kLinearTileRows;
+  const int64_t in_tile = range.row % kLinearTileRows;
+  const int64_t tile_rows = PaddedTileRows(TileRows(t));
   QuantizeRowArgs args{};
-  args.num_inputs = shape_.num_inputs;
-  args.tile_rows = PaddedTileRows(TileRows(t));
+  args.num_inputs = range.count;
+  args.tile_rows = tile_rows;
   if (codes_ != nullptr) {
-    args.codes = codes_ + blocks * code_bytes;
-    args.scales = scales_ + blocks;
+    const int64_t at = BlocksBefore(t) + range.first / kInputBlock * tile_rows + in_tile;
+    args.codes = codes_ + at * static_cast<int64_t>(CodeBytes(shape_.precision));
+    args.scales = scales_ + at;
+    for (int side = 0; side < kNumSideKinds; ++side) {
+      uint32_t* values = sides_[static_cast<size_t>(side)];
+      if (values == nullptr) continue;
+      args.sides[side] = values + at * SideValues(static_cast<SideKind>(side));
+    }
   }
-  for (int side = 0; side < kNumSideKinds; ++side) {
-    uint32_t* values = sides_[static_cast<size_t>(side)];
-    if (values == nullptr) continue;
-    args.sides[side] = values + blocks * SideValues(static_cast<SideKind>(side));
+  if (floats_ != nullptr) {
+    args.floats =
+        floats_ + t * kLinearTileRows * shape_.num_inputs + range.first * tile_rows + in_tile;
   }
-  if (floats_ != nullptr) args.floats = floats_ + t * kLinearTileRows * shape_.num_inputs + in_tile;
   return args;
 }
 
@@ -143,6 +149,13 @@ RowInputs QuantizeRows(const KernelContext& context, View2<const float> rows,
                        const RowInputsShape& shape, std::span<std::byte> buffer) {
   CHECK_EQ(rows.rows(), shape.num_rows);
   CHECK_EQ(rows.cols(), shape.num_inputs);
+  return QuantizeMadeRows(
+      context, InputRanges::kPieces,
+      [&](const InputRange& range) { return rows.row(range.row) + range.first; }, shape, buffer);
+}
+
+RowInputs QuantizeMadeRows(const KernelContext& context, InputRanges ranges, InputMaker make,
+                           const RowInputsShape& shape, std::span<std::byte> buffer) {
   CHECK_GE(buffer.size(), RowInputsBytes(shape));
   CHECK_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kLineBytes, 0u);
   if (shape.forms.sides != 0) CHECK_EQ(shape.num_inputs % kInputBlock, 0);
@@ -150,16 +163,30 @@ RowInputs QuantizeRows(const KernelContext& context, View2<const float> rows,
   const RowInputs inputs(shape, context.table.isa, buffer.data());
   const QuantizeRowFn quantize =
       context.table.linear->quantize_row[static_cast<int>(shape.precision)];
+  const auto convert = [&](const InputRange& range) {
+    QuantizeRowArgs args = inputs.ArgsOf(range);
+    args.row = range.row < shape.num_rows ? make(range) : nullptr;
+    quantize(args);
+  };
   const int64_t padded_rows = inputs.PaddedRows();
+  const int64_t num_threads = context.pool.num_threads();
+  if (ranges == InputRanges::kPieces && padded_rows < 2 * num_threads) {
+    const int64_t pieces =
+        std::max<int64_t>(1, (shape.num_inputs + kPieceInputs / 2) / kPieceInputs);
+    const int64_t whole = (shape.num_inputs / pieces + kInputBlock - 1) / kInputBlock * kInputBlock;
+    context.pool.ParallelFor(padded_rows * pieces, [&](int64_t task, int) {
+      const int64_t first = task % pieces * whole;
+      const int64_t count = std::min(whole, shape.num_inputs - first);
+      if (count > 0) convert({.row = task / pieces, .first = first, .count = count});
+    });
+    return inputs;
+  }
   // A row is a few microseconds of work; many rows go by tiles.
-  const int64_t per_task =
-      padded_rows >= 4 * kLinearTileRows * context.pool.num_threads() ? kLinearTileRows : 1;
+  const int64_t per_task = padded_rows >= 4 * kLinearTileRows * num_threads ? kLinearTileRows : 1;
   context.pool.ParallelFor((padded_rows + per_task - 1) / per_task, [&](int64_t task, int) {
     const int64_t end = std::min((task + 1) * per_task, padded_rows);
     for (int64_t r = task * per_task; r < end; ++r) {
-      QuantizeRowArgs args = inputs.ArgsOfRow(r);
-      args.row = r < shape.num_rows ? rows.row(r) : nullptr;
-      quantize(args);
+      convert({.row = r, .first = 0, .count = shape.num_inputs});
     }
   });
   return inputs;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/function_ref.h"
 #include "kernels/kernel_context.h"
 #include "kernels/linear_ops.h"
 #include "kernels/panel.h"
@@ -49,6 +50,22 @@ struct RowInputsShape {
 // The buffer that QuantizeRows needs. Units: bytes.
 size_t RowInputsBytes(const RowInputsShape& shape);
 
+// The inputs [first, first + count) of a row.
+struct InputRange {
+  int64_t row = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// Makes the inputs of a range and says where they lie: [count] f32, until its next call by the same
+// thread. Called once for each range, by any thread of the pool.
+using InputMaker = FunctionRef<const float*(const InputRange&)>;
+
+enum class InputRanges {
+  kWholeRows,
+  kPieces,  // a few long rows go in pieces of whole blocks, so that all threads have some
+};
+
 // Rows of inputs in kernel form. A view: it lives in the buffer given to QuantizeRows.
 class RowInputs {
  public:
@@ -66,12 +83,12 @@ class RowInputs {
   void PointAt(int64_t t, PanelType type, LinearTileArgs& args) const;
 
  private:
-  friend RowInputs QuantizeRows(const KernelContext&, View2<const float>, const RowInputsShape&,
-                                std::span<std::byte>);
+  friend RowInputs QuantizeMadeRows(const KernelContext&, InputRanges, InputMaker,
+                                    const RowInputsShape&, std::span<std::byte>);
   RowInputs(const RowInputsShape& shape, Isa isa, std::byte* buffer);
 
   int64_t BlocksBefore(int64_t t) const;
-  QuantizeRowArgs ArgsOfRow(int64_t r) const;
+  QuantizeRowArgs ArgsOf(const InputRange& range) const;
   int64_t PaddedRows() const;
 
   RowInputsShape shape_;
@@ -89,5 +106,10 @@ class RowInputs {
 // Threads: the pool's. Memory: none but the buffer; `rows` is not read after the return.
 RowInputs QuantizeRows(const KernelContext& context, View2<const float> rows,
                        const RowInputsShape& shape, std::span<std::byte> buffer);
+
+// The same for rows that are made on the way, so that what a row goes through between two matrices
+// is one pass and one meeting of the threads. `make` is called for all of the shape's rows.
+RowInputs QuantizeMadeRows(const KernelContext& context, InputRanges ranges, InputMaker make,
+                           const RowInputsShape& shape, std::span<std::byte> buffer);
 
 }  // namespace baton

@@ -102,11 +102,11 @@ class SparseProblem {
     WriteKv({.table = KernelsFor(BestIsa()), .pool = *pool},
             {.k = {inputs_.k.data(), tokens, inputs_.kv_cols()},
              .v = {inputs_.v.data(), tokens, inputs_.kv_cols()},
-             .sequences = {&sequence, 1},
-             .num_kv_heads = inputs_.shape.num_kv_heads,
-             .head_dim = inputs_.shape.head_dim,
-             .record_offset = kRecordOffset,
-             .head_stride = Record().Bytes()});
+             .target = {.sequences = {&sequence, 1},
+                        .num_kv_heads = inputs_.shape.num_kv_heads,
+                        .head_dim = inputs_.shape.head_dim,
+                        .record_offset = kRecordOffset,
+                        .head_stride = Record().Bytes()}});
   }
 
   // Reads the first `count` blocks from another problem's memory from now on.

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "base/check.h"
+#include "kernels/attention_inputs.h"
+#include "kernels/layer_inputs.h"
 #include "kernels/row_ops.h"
 
 namespace baton {
@@ -92,6 +94,7 @@ uint64_t Decoder::BufferBytes(const ModelSpec& spec, const DecoderOptions& optio
 void Decoder::Begin(std::span<const TokenId> tokens, std::span<const int64_t> positions) {
   CHECK_EQ(tokens.size(), positions.size());
   num_rows_ = static_cast<int64_t>(tokens.size());
+  has_update_ = false;
   CHECK_GE(num_rows_, 1);
   CHECK_LE(num_rows_, options_.max_rows);
   const View2<float> hidden = Rows(hidden_, spec().hidden_size);
@@ -114,81 +117,66 @@ void Decoder::Begin(std::span<const TokenId> tokens, std::span<const int64_t> po
   Observe("embedding", kNoLayer, hidden);
 }
 
-RowInputs Decoder::Prepare(View2<const float> rows, InputForms forms, int layer) {
-  const OpScope scope(recorder_, StepOp::kQuantizeInputs, layer);
-  const RowInputsShape shape{.num_rows = rows.rows(),
-                             .num_inputs = rows.cols(),
-                             .precision = options_.precision,
-                             .forms = forms};
-  return QuantizeRows(context_, rows, shape, {inputs_.data(), inputs_.size()});
+RowInputsShape Decoder::InputsShape(int64_t width, InputForms forms) const {
+  return {
+      .num_rows = num_rows_, .num_inputs = width, .precision = options_.precision, .forms = forms};
 }
 
-void Decoder::Norm(View2<const float> in, View1<const float> weight, View2<float> out) {
-  RmsNorm(context_, {.in = in, .weight = weight, .eps = spec().norm_epsilon, .out = out});
-}
-
-void Decoder::AttentionInputs(int layer) {
-  const LayerSpec& layer_spec = spec().layers[static_cast<size_t>(layer)];
-  const LayerWeights& weights = model_->layer(layer);
+RowInputs Decoder::NormHidden(View1<const float> weight, InputForms forms) {
   const View2<float> normed = Rows(normed_, spec().hidden_size);
-  {
-    const OpScope scope(recorder_, StepOp::kAttentionNorm, layer);
-    Norm(hidden(), weights.vector(VectorRole::kAttentionNorm), normed);
-  }
-  Observe("attn_norm", layer, normed);
-
-  struct Projection {
-    MatrixRole matrix;
-    VectorRole bias;
-    VectorRole norm;
-    View2<float> out;
-    bool is_turned;
-    StepOp op;
-  };
-  const std::array<Projection, 3> projections = {{
-      {MatrixRole::kQuery, VectorRole::kQueryBias, VectorRole::kQueryNorm,
-       Rows(q_, spec().query_size()), true, StepOp::kQuery},
-      {MatrixRole::kKey, VectorRole::kKeyBias, VectorRole::kKeyNorm, Rows(k_, spec().kv_size()),
-       true, StepOp::kKey},
-      {MatrixRole::kValue, VectorRole::kValueBias, VectorRole::kKeyNorm, Rows(v_, spec().kv_size()),
-       false, StepOp::kValue},
-  }};
-  InputForms forms;
-  for (const Projection& projection : projections) {
-    forms = forms | weights.matrix(projection.matrix).input_forms();
-  }
-  const RowInputs inputs = Prepare(normed, forms, layer);
-  const size_t rope = static_cast<size_t>(layer_spec.rope_index);
-  const RopeTable& table = model_->ropes()[rope];
-  for (const Projection& projection : projections) {
-    const OpScope scope(recorder_, projection.op, layer);
-    Linear(context_, weights.matrix(projection.matrix), inputs, projection.out);
-    const View1<const float> bias = weights.vector(projection.bias);
-    if (!bias.empty()) AddBias(context_, {.bias = bias, .rows = projection.out});
-    if (!projection.is_turned) continue;
-    if (layer_spec.has_qk_norm) {
-      Norm(projection.out, weights.vector(projection.norm), projection.out);
-    }
-    ApplyRope(context_, {.table = table,
-                         .cos_sin = Rows(rope_rows_[rope], table.RowFloats()),
-                         .x = projection.out});
-  }
-  Observe("q_rope", layer, q());
-  Observe("k_rope", layer, k());
-  Observe("v", layer, v());
+  const NormInputsArgs args = {.hidden = Rows(hidden_, spec().hidden_size),
+                               .update = has_update_ ? normed : View2<float>(),
+                               .update_norm = update_norm_,
+                               .update_scale = spec().residual_scale,
+                               .weight = weight,
+                               .eps = spec().norm_epsilon,
+                               .normed = normed};
+  has_update_ = false;
+  return NormInputs(context_, args, InputsShape(spec().hidden_size, forms), InputsBuffer());
 }
 
-void Decoder::AddToHidden(View2<float> update, View1<const float> post_norm, int layer) {
-  const OpScope scope(recorder_, StepOp::kResidual, layer);
-  if (!post_norm.empty()) Norm(update, post_norm, update);
-  if (spec().residual_scale != 1.0f) {
-    ScaleRows(context_, {.in = update, .factor = spec().residual_scale, .out = update});
+void Decoder::AttentionInputs(int layer, const KvTarget& target) {
+  const LayerWeights& weights = model_->layer(layer);
+  const WeightMatrix& query = weights.matrix(MatrixRole::kQuery);
+  const WeightMatrix& key = weights.matrix(MatrixRole::kKey);
+  const WeightMatrix& value = weights.matrix(MatrixRole::kValue);
+  const View2<float> q = Rows(q_, spec().query_size());
+  const View2<float> k = Rows(k_, spec().kv_size());
+  const View2<float> v = Rows(v_, spec().kv_size());
+  {
+    OpScope scope(recorder_, StepOp::kAttentionNorm, layer);
+    const RowInputs inputs =
+        NormHidden(weights.vector(VectorRole::kAttentionNorm),
+                   query.input_forms() | key.input_forms() | value.input_forms());
+    scope.Next(StepOp::kQueryKeyValue);
+    Linear(context_, inputs, std::array<LinearJob, 3>{{{&query, q}, {&key, k}, {&value, v}}});
   }
-  const View2<float> hidden = Rows(hidden_, spec().hidden_size);
-  AddRows(context_, {.a = hidden, .b = update, .out = hidden});
+  if (layer > 0) Observe("out", layer - 1, hidden());
+  Observe("attn_norm", layer, Rows(normed_, spec().hidden_size));
+  {
+    const OpScope scope(recorder_, StepOp::kHeads, layer);
+    const size_t rope = static_cast<size_t>(spec().layers[static_cast<size_t>(layer)].rope_index);
+    const RopeTable& table = model_->ropes()[rope];
+    FinishAttentionInputs(context_, {.q = q,
+                                     .k = k,
+                                     .v = v,
+                                     .q_bias = weights.vector(VectorRole::kQueryBias),
+                                     .k_bias = weights.vector(VectorRole::kKeyBias),
+                                     .v_bias = weights.vector(VectorRole::kValueBias),
+                                     .q_norm = weights.vector(VectorRole::kQueryNorm),
+                                     .k_norm = weights.vector(VectorRole::kKeyNorm),
+                                     .norm_eps = spec().norm_epsilon,
+                                     .rope = table,
+                                     .cos_sin = Rows(rope_rows_[rope], table.RowFloats()),
+                                     .target = target});
+  }
+  Observe("q_rope", layer, q);
+  Observe("k_rope", layer, k);
+  Observe("v", layer, v);
 }
 
 void Decoder::KeepRows(std::span<const int64_t> rows) {
+  CHECK(!has_update_);
   CHECK_GE(std::ssize(rows), 1);
   CHECK_LE(std::ssize(rows), num_rows_);
   const View2<float> hidden = Rows(hidden_, spec().hidden_size);
@@ -207,51 +195,57 @@ void Decoder::AttentionOutput(int layer) {
   Observe("attn_heads", layer, attention());
   const LayerWeights& weights = model_->layer(layer);
   const WeightMatrix& matrix = weights.matrix(MatrixRole::kAttentionOutput);
-  const View2<float> update = Rows(normed_, spec().hidden_size);
-  const RowInputs inputs = Prepare(attention(), matrix.input_forms(), layer);
-  {
-    const OpScope scope(recorder_, StepOp::kAttentionOutput, layer);
-    Linear(context_, matrix, inputs, update);
-  }
-  AddToHidden(update, weights.vector(VectorRole::kPostAttentionNorm), layer);
-  Observe("after_attn", layer, hidden());
+  OpScope scope(recorder_, StepOp::kAttentionInputs, layer);
+  const RowInputs inputs =
+      QuantizeRows(context_, attention(), InputsShape(spec().query_size(), matrix.input_forms()),
+                   InputsBuffer());
+  scope.Next(StepOp::kAttentionOutput);
+  Linear(context_, matrix, inputs, Rows(normed_, spec().hidden_size));
+  SetUpdate(weights.vector(VectorRole::kPostAttentionNorm));
 }
 
 void Decoder::FeedForward(int layer) {
   const LayerWeights& weights = model_->layer(layer);
-  const View2<float> normed = Rows(normed_, spec().hidden_size);
-  {
-    const OpScope scope(recorder_, StepOp::kFeedForwardNorm, layer);
-    Norm(hidden(), weights.vector(VectorRole::kFeedForwardNorm), normed);
-  }
   const WeightMatrix& gate = weights.matrix(MatrixRole::kGate);
   const WeightMatrix& up = weights.matrix(MatrixRole::kUp);
+  const WeightMatrix& down = weights.matrix(MatrixRole::kDown);
   const View2<float> gate_out = Rows(gate_, spec().feed_forward_size);
   const View2<float> up_out = Rows(up_, spec().feed_forward_size);
-  const RowInputs inputs = Prepare(normed, gate.input_forms() | up.input_forms(), layer);
   {
-    const OpScope scope(recorder_, StepOp::kGate, layer);
-    Linear(context_, gate, inputs, gate_out);
+    OpScope scope(recorder_, StepOp::kFeedForwardNorm, layer);
+    const RowInputs inputs = NormHidden(weights.vector(VectorRole::kFeedForwardNorm),
+                                        gate.input_forms() | up.input_forms());
+    scope.Next(StepOp::kGateUp);
+    Linear(context_, inputs, std::array<LinearJob, 2>{{{&gate, gate_out}, {&up, up_out}}});
   }
+  Observe("after_attn", layer, hidden());
   {
-    const OpScope scope(recorder_, StepOp::kUp, layer);
-    Linear(context_, up, inputs, up_out);
+    OpScope scope(recorder_, StepOp::kActivation, layer);
+    const Activation activation = spec().layers[static_cast<size_t>(layer)].activation;
+    const RowInputs inputs =
+        GatedInputs(context_, {.gate = gate_out, .up = up_out, .activation = activation},
+                    InputsShape(spec().feed_forward_size, down.input_forms()), InputsBuffer());
+    scope.Next(StepOp::kDown);
+    Linear(context_, down, inputs, Rows(normed_, spec().hidden_size));
   }
-  {
-    const OpScope scope(recorder_, StepOp::kActivation, layer);
-    GatedActivation(context_, {.gate = gate_out,
-                               .up = up_out,
-                               .activation = spec().layers[static_cast<size_t>(layer)].activation,
-                               .out = gate_out});
+  SetUpdate(weights.vector(VectorRole::kPostFeedForwardNorm));
+}
+
+void Decoder::FinishLayers() {
+  if (!has_update_) return;
+  has_update_ = false;
+  const OpScope scope(recorder_, StepOp::kResidual, kNoLayer);
+  const View2<float> hidden = Rows(hidden_, spec().hidden_size);
+  const View2<float> update = Rows(normed_, spec().hidden_size);
+  if (!update_norm_.empty()) {
+    RmsNorm(context_,
+            {.in = update, .weight = update_norm_, .eps = spec().norm_epsilon, .out = update});
   }
-  const WeightMatrix& down = weights.matrix(MatrixRole::kDown);
-  const RowInputs down_inputs = Prepare(gate_out, down.input_forms(), layer);
-  {
-    const OpScope scope(recorder_, StepOp::kDown, layer);
-    Linear(context_, down, down_inputs, normed);
+  if (spec().residual_scale != 1.0f) {
+    ScaleRows(context_, {.in = update, .factor = spec().residual_scale, .out = update});
   }
-  AddToHidden(normed, weights.vector(VectorRole::kPostFeedForwardNorm), layer);
-  Observe("out", layer, hidden());
+  AddRows(context_, {.a = hidden, .b = update, .out = hidden});
+  Observe("out", spec().num_layers() - 1, hidden);
 }
 
 void Decoder::Logits(std::span<const int64_t> rows, View2<float> out) {
@@ -260,18 +254,26 @@ void Decoder::Logits(std::span<const int64_t> rows, View2<float> out) {
   CHECK_EQ(out.rows(), count);
   CHECK_EQ(out.cols(), spec().vocab_size);
   if (count == 0) return;
-  const View2<float> normed(logit_rows_.data(), count, spec().hidden_size);
-  {
-    const OpScope scope(recorder_, StepOp::kOutputNorm, kNoLayer);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = rows[static_cast<size_t>(i)];
-      Norm(hidden().Rows(row, 1), model_->output_norm(), normed.Rows(i, 1));
-    }
+  CHECK(!has_update_);
+  const View2<float> chosen(logit_rows_.data(), count, spec().hidden_size);
+  for (int64_t i = 0; i < count; ++i) {
+    std::ranges::copy(hidden().Row(rows[static_cast<size_t>(i)]).span(),
+                      chosen.Row(i).span().begin());
   }
-  Observe("output_norm", kNoLayer, normed);
   const WeightMatrix& output = model_->output();
-  const RowInputs inputs = Prepare(normed, output.input_forms(), kNoLayer);
-  const OpScope scope(recorder_, StepOp::kOutput, kNoLayer);
+  RowInputsShape shape = InputsShape(spec().hidden_size, output.input_forms());
+  shape.num_rows = count;
+  OpScope scope(recorder_, StepOp::kOutputNorm, kNoLayer);
+  const RowInputs inputs = NormInputs(context_,
+                                      {.hidden = chosen,
+                                       .update = {},
+                                       .update_norm = {},
+                                       .weight = model_->output_norm(),
+                                       .eps = spec().norm_epsilon,
+                                       .normed = chosen},
+                                      shape, InputsBuffer());
+  Observe("output_norm", kNoLayer, chosen);
+  scope.Next(StepOp::kOutput);
   Linear(context_, output, inputs, out);
   if (spec().logit_scale != 1.0f) {
     ScaleRows(context_, {.in = out, .factor = spec().logit_scale, .out = out});

@@ -1,9 +1,11 @@
 // The decoder's layers, operation by operation, on the rows of one step.
 //
 // The order of calls is a step's way through the model:
-//   Begin; for each layer: AttentionInputs, then attention by the caller (q, k, v -> attention),
-//   AttentionOutput, FeedForward; then Logits for the rows that are asked for. What follows the
-//   last layer's attention is computed for these rows only (KeepRows).
+//   Begin; for each layer: AttentionInputs, then attention by the caller (q, cache -> attention),
+//   AttentionOutput, FeedForward; FinishLayers; then Logits for the rows that are asked for. What
+//   follows the last layer's attention is computed for these rows only (KeepRows).
+// What a sublayer adds to hidden waits in a buffer until the next one begins, and is added in the
+// same pass over the rows as the norm that follows: ten loops of the threads a layer in all.
 // It knows rows and positions; sequences, phases and the cache are its caller's.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "kernels/kernel_context.h"
+#include "kernels/kv_write.h"
 #include "kernels/linear.h"
 #include "model/model.h"
 #include "model/op_recorder.h"
@@ -52,26 +55,26 @@ class Decoder {
   // Shapes: tokens, positions: [num_rows]. Requires: 1 <= num_rows <= max_rows; ids in range.
   void Begin(std::span<const TokenId> tokens, std::span<const int64_t> positions);
 
-  // From hidden: norm, q, k, v, their norms and RoPE. Then q(), k() and v() are valid.
-  void AttentionInputs(int layer);
+  // From hidden: norm, q, k, v, their norms and RoPE; k and v are stored in the cache. Then q() is
+  // valid.
+  void AttentionInputs(int layer, const KvTarget& target);
   // Goes on with these rows only, in their order; they are then rows 0, 1, ... of the step. For the
   // last layer, after its attention: nobody reads what its other rows would become.
   // Requires: rows ascend, 1 <= rows.size() <= num_rows.
   void KeepRows(std::span<const int64_t> rows);
-  // From attention(): output matrix, norm, added to hidden.
+  // From attention(): output matrix, norm, to be added to hidden.
   void AttentionOutput(int layer);
-  // From hidden: norm, gate, up, activation, down, norm, added to hidden.
+  // From hidden: norm, gate, up, activation, down, norm, to be added to hidden.
   void FeedForward(int layer);
-  // Logits of the given rows: norm, output matrix, scale, soft cap.
+  // Adds what still waits.
+  void FinishLayers();
+  // Logits of the given rows, after FinishLayers: norm, output matrix, scale, soft cap.
   // Shapes: rows: [n], out: [n, vocab_size] f32. Requires: n <= max_logit_rows.
   void Logits(std::span<const int64_t> rows, View2<float> out);
 
-  // Of the step's rows: hidden [num_rows, hidden_size]; q, attention [num_rows, query_size];
-  // k, v [num_rows, kv_size].
+  // Of the step's rows: hidden [num_rows, hidden_size]; q, attention [num_rows, query_size].
   View2<const float> hidden() const { return Rows(hidden_, spec().hidden_size); }
   View2<const float> q() const { return Rows(q_, spec().query_size()); }
-  View2<const float> k() const { return Rows(k_, spec().kv_size()); }
-  View2<const float> v() const { return Rows(v_, spec().kv_size()); }
   View2<float> attention() { return Rows(attention_, spec().query_size()); }
 
   const ModelSpec& spec() const { return model_->spec(); }
@@ -90,9 +93,15 @@ class Decoder {
   View2<float> Rows(const AlignedBuffer<float>& buffer, int64_t width) const {
     return {buffer.data(), num_rows_, width};
   }
-  RowInputs Prepare(View2<const float> rows, InputForms forms, int layer);
-  void Norm(View2<const float> in, View1<const float> weight, View2<float> out);
-  void AddToHidden(View2<float> update, View1<const float> post_norm, int layer);
+  RowInputsShape InputsShape(int64_t width, InputForms forms) const;
+  std::span<std::byte> InputsBuffer() { return {inputs_.data(), inputs_.size()}; }
+  // Adds what waits to hidden; the norm of hidden, in kernel form.
+  RowInputs NormHidden(View1<const float> weight, InputForms forms);
+  // From now on normed_ waits to be added to hidden.
+  void SetUpdate(View1<const float> norm) {
+    update_norm_ = norm;
+    has_update_ = true;
+  }
 
   const Model* model_;
   KernelContext context_;
@@ -100,6 +109,8 @@ class Decoder {
   StepObserver* observer_ = nullptr;
   OpRecorder* recorder_ = nullptr;
   int64_t num_rows_ = 0;
+  bool has_update_ = false;
+  View1<const float> update_norm_;  // empty: none
   AlignedBuffer<float> hidden_;
   AlignedBuffer<float> normed_;  // [max_rows, hidden_size]; also what a sublayer adds
   AlignedBuffer<float> q_;

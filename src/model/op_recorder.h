@@ -17,25 +17,22 @@ namespace baton {
 enum class StepOp : int {
   kEmbedding,
   kRopeTable,
-  kAttentionNorm,
-  kQuantizeInputs,  // of any linear layer
-  kQuery,           // matrix, bias, norm and RoPE
-  kKey,
-  kValue,
-  kKvWrite,
+  kAttentionNorm,  // the sum with the sublayer before, the norm, its result in kernel form
+  kQueryKeyValue,  // the three matrices
+  kHeads,          // biases, norms of heads, RoPE, and the KV cache's new tokens
   kPrefillAttention,
   kDecodeAttention,
+  kAttentionInputs,  // of the output matrix, in kernel form
   kAttentionOutput,
-  kFeedForwardNorm,
-  kGate,
-  kUp,
-  kActivation,
+  kFeedForwardNorm,  // as kAttentionNorm
+  kGateUp,
+  kActivation,  // and its result in kernel form
   kDown,
-  kResidual,  // norms after a sublayer, and the sum
-  kOutputNorm,
-  kOutput,  // the logits
+  kResidual,    // of the last layer: norm after a sublayer, and the sum
+  kOutputNorm,  // and its result in kernel form
+  kOutput,      // the logits
 };
-inline constexpr int kNumStepOps = 19;
+inline constexpr int kNumStepOps = 16;
 
 // "attention norm", "decode attention", ...: as reports print it.
 std::string_view StepOpName(StepOp op);
@@ -116,11 +113,19 @@ class OpScope {
         begin_ns_(recorder == nullptr ? 0 : recorder->NowNs()) {}
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
-  ~OpScope() {
-    if (recorder_ != nullptr) recorder_->Add(op_, layer_, begin_ns_);
+  ~OpScope() { End(); }
+  // Ends the operation; `op` of the same layer begins.
+  void Next(StepOp op) {
+    End();
+    op_ = op;
+    if (recorder_ != nullptr) begin_ns_ = recorder_->NowNs();
   }
 
  private:
+  void End() {
+    if (recorder_ != nullptr) recorder_->Add(op_, layer_, begin_ns_);
+  }
+
   OpRecorder* recorder_;
   StepOp op_;
   int layer_;

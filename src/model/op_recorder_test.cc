@@ -18,20 +18,20 @@ TEST(OpRecorder, SumsByKindOperationAndLayer) {
   };
   recorder.BeginStep(StepKind::kPrefill, 40, 2);
   op(StepOp::kEmbedding, -1, 5);
-  op(StepOp::kQuery, 0, 7);
-  op(StepOp::kQuery, 1, 11);
+  op(StepOp::kQueryKeyValue, 0, 7);
+  op(StepOp::kQueryKeyValue, 1, 11);
   clock.AdvanceNs(100);
   recorder.EndStep();
   recorder.BeginStep(StepKind::kDecode, 1, 2);
-  op(StepOp::kQuery, 1, 3);
+  op(StepOp::kQueryKeyValue, 1, 3);
   recorder.EndStep();
 
   EXPECT_EQ(recorder.steps(StepKind::kPrefill), 1);
   EXPECT_EQ(recorder.rows(StepKind::kPrefill), 40);
   EXPECT_EQ(recorder.step_ns(StepKind::kPrefill), 123);
-  EXPECT_EQ(recorder.op_ns(StepKind::kPrefill, StepOp::kQuery), 18);
+  EXPECT_EQ(recorder.op_ns(StepKind::kPrefill, StepOp::kQueryKeyValue), 18);
   EXPECT_EQ(recorder.op_ns(StepKind::kPrefill, StepOp::kEmbedding), 5);
-  EXPECT_EQ(recorder.op_ns(StepKind::kDecode, StepOp::kQuery), 3);
+  EXPECT_EQ(recorder.op_ns(StepKind::kDecode, StepOp::kQueryKeyValue), 3);
   EXPECT_THAT(recorder.layer_ns(StepKind::kPrefill), testing::ElementsAre(7, 11));
   EXPECT_THAT(recorder.layer_ns(StepKind::kDecode), testing::ElementsAre(0, 3));
   ASSERT_EQ(recorder.spans().size(), 4u);
