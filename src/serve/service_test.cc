@@ -38,6 +38,10 @@ class ScriptedBackend final : public GenerationBackend {
     observers_[++last_id_] = std::move(observer);
     return last_id_;
   }
+  Result<> CheckPrefill(const PrefillWish& wish) const override {
+    if (wish.mode != PrefillMode::kAuto) return {};
+    return Fail(ErrorCode::kNotFound, "the model is not tuned");
+  }
   void Cancel(uint64_t id) override {
     std::shared_ptr<RequestObserver> observer = Take(id);
     if (observer == nullptr) return;
