@@ -216,7 +216,8 @@ void StepForward::Attend(int layer, const StepControl& control) {
     prefill_.Attend(args, {.policy = options_.prefill_policy ? &*options_.prefill_policy : nullptr,
                            .layer = layer,
                            .reports = control.reports,
-                           .clock = &clock_});
+                           .clock = &clock_,
+                           .observer = control.observer});
   }
   if (!decode_.empty()) {
     const OpScope scope(recorder, StepOp::kDecodeAttention, layer);

@@ -55,6 +55,8 @@ struct StepControl {
   StepProgress* progress = nullptr;  // null for none
   // What sparse prefills tell: one for each sequence of the plan, null for none; or no list.
   std::span<PrefillReport* const> reports = {};
+  // Hears what every tile of a sparse prefill kept, sequences one after the other; null for none.
+  TileObserver* observer = nullptr;
 };
 
 // The layout of a model's KV blocks. Errors: invalid.
