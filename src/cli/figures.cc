@@ -85,7 +85,7 @@ std::string FiguresText(const GenerationResult& result, const PromptReading& rea
   }
   if (counted.prefill) {
     text += fmt::format("sparse   {:.1f}% of the past's blocks read\n",
-                        100 * DensityOf(*counted.prefill));
+                        100 * PrefillDensity(*counted.prefill));
   }
   if (counted.prefill_policy) text += fmt::format("policy   {}\n", *counted.prefill_policy);
   text += fmt::format("decode   {}{}\n", TokensText(counted.generated_tokens),

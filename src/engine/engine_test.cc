@@ -580,7 +580,7 @@ TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
                           .last_tiles = 1};
   SparsePolicy other = thin;
   other.rule = SelectionRule::kThreshold;
-  other.alpha = 0.9f;
+  other.alpha = 1.5f;  // nothing but what is always kept
   other.tile_positions = 64;
   SparsePolicy short_is_dense = thin;
   short_is_dense.min_prompt_tokens = 200;

@@ -4,25 +4,25 @@
 
 namespace baton {
 
-double DensityOf(const BlockCounts& counts) {
+double PrefillDensity(const BlockCounts& counts) {
   if (counts.candidates == 0) return 1;
   return static_cast<double>(counts.kept) / static_cast<double>(counts.candidates);
 }
 
-double DensityOf(const PrefillReport& report) {
+double PrefillDensity(const PrefillReport& report) {
   BlockCounts sum;
   for (const BlockCounts& layer : report.layers) {
     sum.kept += layer.kept;
     sum.candidates += layer.candidates;
   }
-  return DensityOf(sum);
+  return PrefillDensity(sum);
 }
 
 nlohmann::ordered_json PrefillReportJson(const PrefillReport& report) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (const BlockCounts& layer : report.layers) layers.push_back(DensityOf(layer));
+  for (const BlockCounts& layer : report.layers) layers.push_back(PrefillDensity(layer));
   const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };
-  return {{"density", DensityOf(report)},
+  return {{"density", PrefillDensity(report)},
           {"layer_densities", layers},
           {"thread_seconds",
            {{"pack", seconds(report.times.pack)},

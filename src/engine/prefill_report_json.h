@@ -8,9 +8,9 @@
 namespace baton {
 
 // The share of the past's blocks that were read, in 0..1; 1 where attention is dense.
-double DensityOf(const BlockCounts& counts);
+double PrefillDensity(const BlockCounts& counts);
 // Of all layers together that are not dense throughout.
-double DensityOf(const PrefillReport& report);
+double PrefillDensity(const PrefillReport& report);
 
 // {"density", "layer_densities": [one a layer], "thread_seconds": {a stage: of all threads}}.
 nlohmann::ordered_json PrefillReportJson(const PrefillReport& report);

@@ -66,6 +66,7 @@ void PrefillPhase::AttendSparse(const PhaseArgs& args, const PrefillPolicyArgs& 
        .layer = policy.layer,
        .prompt_tokens = std::span(prompt_tokens_).subspan(sequence, 1),
        .counts = report != nullptr ? std::span(counts).first(num_heads) : std::span<BlockCounts>(),
+       .observer = policy.observer,
        .clock = report != nullptr ? policy.clock : nullptr,
        .times = report != nullptr ? &report->times : nullptr});
   if (report == nullptr) return;

@@ -29,7 +29,8 @@ struct PrefillPolicyArgs {
   int layer = 0;
   // One for each sequence of the step's plan, in its order; an entry, or the whole, may be missing.
   std::span<PrefillReport* const> reports;
-  Clock* clock = nullptr;  // for the reports' times; null for none
+  Clock* clock = nullptr;            // for the reports' times; null for none
+  TileObserver* observer = nullptr;  // null for none
 };
 
 // The sequences of a step that are in prefill.

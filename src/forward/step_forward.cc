@@ -240,7 +240,8 @@ void StepForward::Attend(int layer, const StepControl& control) {
                            .policies = control.policies,
                            .layer = layer,
                            .reports = control.reports,
-                           .clock = &clock_});
+                           .clock = &clock_,
+                           .observer = control.observer});
   }
   if (!decode_.empty()) {
     const OpScope scope(recorder, StepOp::kDecodeAttention, layer);

@@ -58,6 +58,8 @@ struct StepControl {
   // How each sequence's prompt is read, null: densely; or no list: all by the options' policy.
   // Requires: Admit took them.
   std::span<const SparsePolicy* const> policies = {};
+  // Hears what every tile of a sparse prefill kept, sequences one after the other; null for none.
+  TileObserver* observer = nullptr;
 };
 
 // The layout of a model's KV blocks. Errors: invalid.
