@@ -65,10 +65,10 @@ Json SamplingJson(const GenerationRequest& request) {
           {"ignore_eos", request.ignore_end_tokens}};
 }
 
-// "dense", or the policy of a sparse prefill.
-std::string PrefillWord(const LoadedModel& model) {
-  const std::optional<SparsePolicy>& policy = model.options.prefill_policy;
-  return policy ? PolicyText(*policy) : "dense";
+// The tune file that the policy is from; null for none.
+Json TuneFileJson(const LoadedModel& model) {
+  const bool is_used = model.options.tuned_prefill != TunedPrefill::kNone && model.tuning;
+  return is_used ? Json(model.tuning->path) : Json();
 }
 
 }  // namespace
@@ -96,7 +96,8 @@ std::string AnswerJson(const GenerationRequest& request, const GenerationResult&
         {"context_tokens", model.context_tokens}}},
       {"policy",
        {{"precision", exact ? "exact" : "fast"},
-        {"prefill", PrefillWord(model)},
+        {"prefill", result.figures.prefill_policy.value_or("dense")},
+        {"tune_file", TuneFileJson(model)},
         {"sampling", SamplingJson(request)}}},
       {"computed_with",
        {{"isa", IsaName(model.options.isa)}, {"threads", model.options.num_threads}}},

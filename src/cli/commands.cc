@@ -14,6 +14,7 @@
 #include "cli/simulate_command.h"
 #include "cli/template_entry.h"
 #include "cli/tokenize_command.h"
+#include "cli/tune_command.h"
 
 namespace baton {
 
@@ -24,6 +25,7 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeServeCommand());
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakePackCommand());
+  commands.push_back(MakeTuneCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeDetokenizeCommand());
   commands.push_back(MakeTemplateCommand());

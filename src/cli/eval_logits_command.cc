@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "base/number_text.h"
-#include "cli/log_sum_exp.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
 #include "cli/progress.h"
 #include "cli/token_ids.h"
 #include "engine/generator.h"
+#include "evaluate/log_sum_exp.h"
 #include "sample/top_select.h"
 
 namespace baton {

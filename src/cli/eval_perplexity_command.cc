@@ -6,8 +6,8 @@
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
-#include "cli/perplexity.h"
 #include "cli/progress.h"
+#include "evaluate/perplexity.h"
 
 namespace baton {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/number_text.h"
 #include "cli/printable.h"
+#include "engine/prefill_report_json.h"
 
 namespace baton {
 namespace {
@@ -45,38 +46,8 @@ std::string StoppedText(const AnswerFigures& figures) {
          RateText(figures.prefill_tokens_per_second);
 }
 
-// The share of blocks that were read. Layers that count none are dense.
-double Density(const BlockCounts& counts) {
-  if (counts.candidates == 0) return 1;
-  return static_cast<double>(counts.kept) / static_cast<double>(counts.candidates);
-}
-
-double Density(const PrefillReport& prefill) {
-  BlockCounts sum;
-  for (const BlockCounts& layer : prefill.layers) {
-    sum.kept += layer.kept;
-    sum.candidates += layer.candidates;
-  }
-  return Density(sum);
-}
-
 nlohmann::ordered_json OrNull(const std::optional<double>& value) {
   return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
-nlohmann::ordered_json PrefillJson(const std::optional<PrefillReport>& prefill) {
-  if (!prefill) return nullptr;
-  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-  for (const BlockCounts& layer : prefill->layers) layers.push_back(Density(layer));
-  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };
-  return {{"density", Density(*prefill)},
-          {"layer_densities", layers},
-          {"thread_seconds",
-           {{"pack", seconds(prefill->times.pack)},
-            {"score", seconds(prefill->times.score)},
-            {"select", seconds(prefill->times.select)},
-            {"attend", seconds(prefill->times.attend)},
-            {"correct", seconds(prefill->times.correct)}}}};
 }
 
 }  // namespace
@@ -114,8 +85,9 @@ std::string FiguresText(const GenerationResult& result, const PromptReading& rea
   }
   if (counted.prefill) {
     text += fmt::format("sparse   {:.1f}% of the past's blocks read\n",
-                        100 * Density(*counted.prefill));
+                        100 * PrefillDensity(*counted.prefill));
   }
+  if (counted.prefill_policy) text += fmt::format("policy   {}\n", *counted.prefill_policy);
   text += fmt::format("decode   {}{}\n", TokensText(counted.generated_tokens),
                       RateText(figures.decode_tokens_per_second));
   text +=
@@ -150,7 +122,7 @@ nlohmann::ordered_json FiguresJson(const GenerationFigures& counted, const Promp
           {"decode_seconds", OrNull(figures.decode_seconds)},
           {"decode_tokens_per_second", OrNull(figures.decode_tokens_per_second)},
           {"kv_bytes", counted.kv_bytes},
-          {"sparse_prefill", PrefillJson(counted.prefill)}};
+          {"sparse_prefill", counted.prefill ? PrefillReportJson(*counted.prefill) : nullptr}};
 }
 
 }  // namespace baton

@@ -31,7 +31,8 @@ struct AnswerFigures {
 // `reading` is what was seen; it counts where the generation itself measured nothing.
 AnswerFigures FiguresOf(const GenerationFigures& figures, const PromptReading& reading);
 
-// Five lines: prompt, prefill, decode, memory, stop.
+// Five lines: prompt, prefill, decode, memory, stop; of a sparse prefill also what it read, and the
+// policy wherever other than dense reading was asked for.
 std::string FiguresText(const GenerationResult& result, const PromptReading& reading);
 
 // Two lines, for a turn of a chat.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/sparse_policy_text.h"
+#include "engine/prefill_wish.h"
 #include "model/model_spec.h"
 #include "threads/cpu_topology.h"
 #include "threads/pool.h"
@@ -52,17 +52,20 @@ void ComputeOptions::Declare(OptionSet& options) {
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
-  options.Choice({.names = "--prefill",
-                  .value = "NAME",
-                  .help = "How prompts are read: dense, or sparse, which leaves out blocks of the "
-                          "past that hold little (default: dense)"},
-                 {"dense", "sparse"}, &prefill_name_);
+  options.Choice(
+      {.names = "--prefill",
+       .value = "NAME",
+       .help = "How prompts are read: dense; sparse, which leaves out blocks of the past "
+               "that hold little; or auto, sparse where baton tune found that faster "
+               "(default: dense)"},
+      {"dense", "sparse", "auto"}, &prefill_name_);
   options.Parsed({.names = "--sparse",
                   .value = "POLICY",
                   .help = "What --prefill sparse keeps, as words 'name=value' (docs/sparse.md); "
-                          "what is not named stays as it is by default"},
+                          "what is not named stays as it is by default (default: what baton "
+                          "tune found for the model, if it ran)"},
                  [this](const std::string& given) -> Result<> {
-                   Result<SparsePolicy> policy = ParsePolicy(given, DefaultSparsePolicy());
+                   Result<SparsePolicy> policy = ParseSparseWords(given);
                    if (!policy) return Fail(policy.error().code, ": " + policy.error().message);
                    sparse_ = *std::move(policy);
                    return {};
@@ -74,6 +77,12 @@ void ComputeOptions::Declare(OptionSet& options) {
 Result<> ComputeOptions::Finish(Result<> done, Console& console) {
   Result<> reported = profile_.Report(console);
   return done ? reported : done;
+}
+
+TunedPrefill ComputeOptions::Tuned() const {
+  if (prefill_name_ == "auto") return TunedPrefill::kAuto;
+  if (prefill_name_ == "sparse" && !sparse_) return TunedPrefill::kSparse;
+  return TunedPrefill::kNone;
 }
 
 Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock& clock) {
@@ -90,9 +99,8 @@ Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock
                                                          : ReadCpuTopology().num_compute_threads(),
                      .context_tokens = context_,
                      .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
-                     .prefill_policy = prefill_name_ == "sparse"
-                                           ? std::optional(sparse_.value_or(DefaultSparsePolicy()))
-                                           : std::nullopt,
+                     .prefill_policy = sparse_,
+                     .tuned_prefill = Tuned(),
                      .recorder = *recorder,
                      .use_packed_file = !no_packed_,
                      .chat_template_name = std::nullopt,

@@ -31,6 +31,8 @@ class ComputeOptions {
   Result<> Finish(Result<> done, Console& console);
 
  private:
+  TunedPrefill Tuned() const;
+
   std::optional<int64_t> threads_;
   std::optional<int64_t> chunk_;
   std::optional<int64_t> context_;

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <limits>
 #include <utility>
 
 #include "engine/engine_loop.h"
@@ -29,6 +30,12 @@ const LoadedModel& Engine::model() const {
 Result<uint64_t> Engine::Submit(GenerationRequest request,
                                 std::shared_ptr<RequestObserver> observer) {
   return loop_->Submit(std::move(request), std::move(observer));
+}
+
+Result<> Engine::CheckPrefill(const PrefillWish& wish) const {
+  const Result<std::optional<SparsePolicy>> policy =
+      loop_->PolicyFor(wish, std::numeric_limits<int64_t>::max());
+  return policy ? Result<>() : Forward(policy);
 }
 
 void Engine::Cancel(uint64_t id) {

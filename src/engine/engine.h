@@ -64,8 +64,8 @@ struct EngineStatus {
   double other_seconds = 0;     // of all steps: receive, plan, commit, emit
 };
 
-// Threads: Submit, Cancel, Status and Stop from any; the others from one thread at a time, the
-// engine's.
+// Threads: Submit, CheckPrefill, Cancel, Status and Stop from any; the others from one thread at a
+// time, the engine's.
 class Engine {
  public:
   // Requires: `model` outlives the engine.
@@ -84,6 +84,10 @@ class Engine {
   // Errors: invalid (empty prompt, unknown id, a value out of range, a prompt that can never fit:
   // with the numbers), exhausted (the queue is full), unavailable (the engine is stopping).
   Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
+
+  // Whether requests may have their prompts read so. Errors: invalid, as Submit's; what the tune
+  // file's error is, where the wish needs one.
+  Result<> CheckPrefill(const PrefillWish& wish) const;
 
   // Ends a request as cancelled, with what it has: before the next step, and the step at work is
   // given up if all its requests are cancelled. Unknown and ended ids are no matter.

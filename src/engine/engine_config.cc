@@ -58,11 +58,13 @@ std::string ToText(const EngineConfig& config) {
       "max_running = {}\nmax_queue_requests = {}\nmax_queue_tokens = {}\nkv_tokens = {}\n"
       "max_step_tokens = {}\nmax_gap_steps = {}\nmax_prefill_wait_steps = {}\n"
       "long_prompt_tokens = {}\nmax_long_prefills = {}\nmax_passes = {}\n"
-      "min_progress_tokens = {}\nprefix_cache = {}\nkv_disk_folder = {}\nkv_disk_bytes = {}\n",
+      "min_progress_tokens = {}\nmax_policy_bytes = {}\nprefix_cache = {}\nkv_disk_folder = "
+      "{}\nkv_disk_bytes = {}\n",
       config.max_running, config.max_queue_requests, config.max_queue_tokens, config.kv_tokens,
       config.max_step_tokens, config.max_gap_steps, config.max_prefill_wait_steps,
       config.long_prompt_tokens, config.max_long_prefills, config.max_passes,
-      config.min_progress_tokens, config.prefix_cache, config.kv_disk_folder, config.kv_disk_bytes);
+      config.min_progress_tokens, config.max_policy_bytes, config.prefix_cache,
+      config.kv_disk_folder, config.kv_disk_bytes);
 }
 
 }  // namespace baton

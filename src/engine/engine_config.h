@@ -37,6 +37,8 @@ struct EngineConfig {
   int32_t max_passes = 16;
   // Tokens that a request gains before it may be preempted again (S-5).
   int64_t min_progress_tokens = 64;
+  // Workspace that the sparse policy of a request may need. Units: bytes.
+  uint64_t max_policy_bytes = uint64_t{256} << 20;
   // Whether finished blocks are kept and found again by content.
   bool prefix_cache = true;
   // A folder that keeps blocks beyond the memory and the run, with at most so many bytes; empty for

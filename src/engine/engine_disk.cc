@@ -4,9 +4,14 @@
 
 #include "base/check.h"
 #include "engine/engine_loop.h"
+#include "engine/prompt_policy.h"
 #include "kv/prefix_hash.h"
 
 namespace baton {
+
+Hash128 Engine::Loop::SaltOf(const LiveRequest& live) {
+  return SaltOfPrompt(live.request().cache_salt, live.policy());
+}
 
 // Whether the request waits for the disk now. If not, everything that could be found is in memory.
 bool Engine::Loop::AwaitDisk(const LiveRequest& live) {

@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "engine/memory_needs.h"
+#include "engine/prompt_policy.h"
 
 namespace baton {
 namespace {
-
-// Sets apart what dense prompts leave in the cache of a model with a sparse policy.
-constexpr uint64_t kDenseSalt = 0x64656e7365ull;
 
 // An engine without work looks up so often, to check its books.
 constexpr int64_t kIdleMs = 100;
@@ -38,6 +37,7 @@ Engine::Loop::Loop(LoadedModel& model, const EngineConfig& config, BlockPool poo
   choices_.reserve(most);
   step_ids_.reserve(most);
   reports_.reserve(most);
+  policies_.reserve(most);
   samples_.reserve(most);
   NoteStatus();
 }
@@ -115,16 +115,35 @@ Result<uint64_t> Engine::Loop::Submit(GenerationRequest request,
   if (!rules) return Forward(rules);
   Result<AnswerText> text = AnswerText::Make(*model_->tokenizer, request.stop_strings);
   if (!text) return Forward(text);
+  Result<std::optional<SparsePolicy>> policy =
+      PolicyFor(request.prefill, std::ssize(request.prompt));
+  if (!policy) return Forward(policy);
+  const bool states_prefill = StatesPrefill(request.prefill, *model_);
   const uint64_t id = next_id_.fetch_add(1, std::memory_order_relaxed);
   Result<> put =
       inbox_.Put(std::make_unique<LiveRequest>(LiveRequest::Parts{.id = id,
                                                                   .request = std::move(request),
                                                                   .rules = *std::move(rules),
                                                                   .text = *std::move(text),
+                                                                  .policy = *std::move(policy),
+                                                                  .states_prefill = states_prefill,
                                                                   .observer = std::move(observer),
                                                                   .submitted_ns = clock_.NowNs()}));
   if (!put) return Forward(put);
   return id;
+}
+
+Result<std::optional<SparsePolicy>> Engine::Loop::PolicyFor(const PrefillWish& wish,
+                                                            int64_t num_tokens) const {
+  Result<std::optional<SparsePolicy>> policy = PolicyOfPrompt(wish, num_tokens, *model_);
+  // What the model was opened with has its room.
+  if (!policy || !*policy || wish.mode == PrefillMode::kDefault) return policy;
+  const uint64_t needed = forward_->PolicyBytes(**policy);
+  if (needed <= config_.max_policy_bytes) return policy;
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("the sparse policy's tiles and estimates need {} of workspace at this "
+                          "context; the limit is {}; a smaller tile needs less",
+                          BytesText(needed), BytesText(config_.max_policy_bytes)));
 }
 
 void Engine::Loop::Receive() {
@@ -149,44 +168,27 @@ void Engine::Loop::Admit(std::unique_ptr<LiveRequest> request) {
 
 void Engine::Loop::Queue(LiveRequest& live) {
   const uint64_t id = live.id();
-  if (IsSparse(live)) live.ReportPrefill(model_->model->spec().num_layers());
+  const ModelSpec& spec = model_->model->spec();
+  if (live.policy()) {
+    if (Result<> admitted = forward_->Admit(*live.policy()); !admitted) {
+      return EndWith(id, admitted.error());
+    }
+    live.ReportPrefill(spec.num_layers());
+  }
   const GenerationRequest& wanted = live.request();
   const double now = Seconds(live.submitted_ns());
-  Result<> queued = scheduler_.Submit({.id = id,
-                                       .prompt = live.TakePrompt(),
-                                       .max_known = live.max_known(),
-                                       .priority = wanted.priority,
-                                       .arrival = now,
-                                       .deadline = wanted.deadline_seconds
-                                                       ? now + *wanted.deadline_seconds
-                                                       : std::numeric_limits<double>::infinity(),
-                                       .salt = SaltOf(live),
-                                       .session = wanted.session,
-                                       .reuse = ReuseOf(live)});
+  Result<> queued = scheduler_.Submit(
+      {.id = id,
+       .prompt = live.TakePrompt(),
+       .max_known = live.max_known(),
+       .priority = wanted.priority,
+       .arrival = now,
+       .deadline = wanted.deadline_seconds ? now + *wanted.deadline_seconds
+                                           : std::numeric_limits<double>::infinity(),
+       .salt = SaltOf(live),
+       .session = wanted.session,
+       .reuse = ReuseOfPrompt(live.policy(), live.num_prompt(), spec)});
   if (!queued) EndWith(id, queued.error());
-}
-
-// Whether a policy drops anything of its prompt.
-bool Engine::Loop::IsSparse(const LiveRequest& live) const {
-  const std::optional<SparsePolicy>& policy = model_->options.prefill_policy;
-  return policy && live.num_prompt() > policy->min_prompt_tokens;
-}
-
-// Prompts that are too short for a policy are dense, and share with their like only.
-Hash128 Engine::Loop::SaltOf(const LiveRequest& live) const {
-  Hash128 salt = live.request().cache_salt;
-  if (model_->options.prefill_policy && !IsSparse(live)) salt.high ^= kDenseSalt;
-  return salt;
-}
-
-PrefixReuse Engine::Loop::ReuseOf(const LiveRequest& live) const {
-  if (!IsSparse(live)) return {};
-  const SparsePolicy& policy = *model_->options.prefill_policy;
-  const PolicyModel model = PolicyModelOf(model_->model->spec());
-  return ReuseOfSparse(
-      {.num_tokens = live.num_prompt(),
-       .tile_positions = TilePositions(policy, model.num_heads / model.num_kv_heads),
-       .last_tiles = policy.last_tiles});
 }
 
 void Engine::Loop::End(uint64_t id, StopReason reason) {
@@ -227,6 +229,7 @@ void Engine::Loop::BeginStep() {
   choices_.clear();
   step_ids_.clear();
   reports_.clear();
+  policies_.clear();
   sampling_seconds_ = 0;
   const int64_t now = clock_.NowNs();
   for (const Sequence* sequence : scheduler_.planned()) {
@@ -234,6 +237,7 @@ void Engine::Loop::BeginStep() {
     if (!live.has_started()) live.NoteStart(now, sequence->hit_tokens);
     choices_.push_back({.request = &live, .token = std::nullopt});
     reports_.push_back(live.prefill_report());
+    policies_.push_back(live.policy() ? &*live.policy() : nullptr);
     step_ids_.push_back(live.id());
   }
   inbox_.BeginStep(step_ids_);
@@ -279,8 +283,9 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   }
   BeginStep();
   const int64_t run_begin = clock_.NowNs();
-  const Result<> run = forward_->Run(plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
-                                     {.cancel = cancel, .progress = this, .reports = reports_});
+  const Result<> run = forward_->Run(
+      plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
+      {.cancel = cancel, .progress = this, .reports = reports_, .policies = policies_});
   const double run_seconds = Seconds(clock_.NowNs() - run_begin);
   if (run) {
     scheduler_.Commit(run_seconds);

@@ -28,6 +28,8 @@ class Engine::Loop : private StepProgress {
   static Result<std::unique_ptr<Loop>> Make(LoadedModel& model, const EngineConfig& config);
 
   Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<RequestObserver> observer);
+  // As PolicyOfPrompt, and with a bound to the memory that it takes. Threads: any.
+  Result<std::optional<SparsePolicy>> PolicyFor(const PrefillWish& wish, int64_t num_tokens) const;
   Result<bool> Step(const std::atomic<bool>& cancel);
   Result<> Run();
   Result<> Calibrate();
@@ -61,9 +63,7 @@ class Engine::Loop : private StepProgress {
   void Receive();
   void Admit(std::unique_ptr<LiveRequest> request);
   void Queue(LiveRequest& live);
-  bool IsSparse(const LiveRequest& live) const;
-  Hash128 SaltOf(const LiveRequest& live) const;
-  PrefixReuse ReuseOf(const LiveRequest& live) const;
+  static Hash128 SaltOf(const LiveRequest& live);
   bool AwaitDisk(const LiveRequest& live);
   void ReceiveFromDisk();
   bool TakeIn(const LiveRequest& live, const DiskCache::Loaded& slice);
@@ -77,11 +77,10 @@ class Engine::Loop : private StepProgress {
   void NoteStatus();
   Result<double> MeasureStep(std::span<BlockTable> tables, int64_t tokens);
   Result<> CheckIdle() const;
+  Result<SavedSequence> OpenSaved(const std::string& path, Hash128& salt) const;
   Result<> LoadInto(const SavedSequence& saved, KeptSequence& kept,
                     const SavedSequenceProgress& progress);
-  SavedSequenceKind Kind() const {
-    return {.key = model_->kv_key, .block_bytes = pool_.layout().block_bytes()};
-  }
+  SavedSequenceKind KindOf(const Hash128& salt) const;
 
   LoadedModel* model_;
   const EngineConfig config_;
@@ -96,10 +95,11 @@ class Engine::Loop : private StepProgress {
   std::unordered_map<uint64_t, std::unique_ptr<LiveRequest>> live_;
   Inbox::Mail mail_;
   std::vector<DiskCache::Loaded> loaded_;
-  std::vector<Choice> choices_;          // of the step at work, in the plan's order
-  std::vector<uint64_t> step_ids_;       // likewise
-  std::vector<PrefillReport*> reports_;  // likewise: null for dense ones
-  std::vector<int64_t> step_chunks_;     // likewise: prompt tokens, 0 for a decode row
+  std::vector<Choice> choices_;                // of the step at work, in the plan's order
+  std::vector<uint64_t> step_ids_;             // likewise
+  std::vector<PrefillReport*> reports_;        // likewise: null for dense ones
+  std::vector<const SparsePolicy*> policies_;  // likewise
+  std::vector<int64_t> step_chunks_;           // likewise: prompt tokens, 0 for a decode row
   std::vector<SampleTask> samples_;
   double sampling_seconds_ = 0;  // of the step at work
   uint64_t generated_tokens_ = 0;

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/number_text.h"
 #include "engine/engine_loop.h"
+#include "engine/prompt_policy.h"
 
 namespace baton {
 
@@ -57,6 +59,30 @@ Result<> Engine::Loop::Logits(
   return {};
 }
 
+// What blocks depend on besides the model: how their prompt was read.
+SavedSequenceKind Engine::Loop::KindOf(const Hash128& salt) const {
+  return {.key = Hasher()
+                     .Add(model_->kv_key.low)
+                     .Add(model_->kv_key.high)
+                     .Add(salt.low)
+                     .Add(salt.high)
+                     .Finish(),
+          .block_bytes = pool_.layout().block_bytes()};
+}
+
+// A file of the model's policy or, since short prompts are dense under any, of none.
+Result<SavedSequence> Engine::Loop::OpenSaved(const std::string& path, Hash128& salt) const {
+  const Result<std::optional<SparsePolicy>> policy =
+      PolicyOfPrompt({}, std::numeric_limits<int64_t>::max(), *model_);
+  if (!policy) return Forward(policy);
+  salt = SaltOfPrompt({}, *policy);
+  Result<SavedSequence> saved = SavedSequence::Open(path, KindOf(salt), model_->context_tokens);
+  if (saved || !*policy || saved.error().code != ErrorCode::kInvalid) return saved;
+  salt = {};
+  Result<SavedSequence> dense = SavedSequence::Open(path, KindOf({}), model_->context_tokens);
+  return dense ? std::move(dense) : std::move(saved);
+}
+
 Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
                                    const SavedSequenceProgress& progress) const {
   const KeptSequence* kept = scheduler_.sessions().Find(session);
@@ -69,7 +95,7 @@ Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
     blocks.push_back(pool_.Data(kept->table.blocks()[static_cast<size_t>(i)]));
   }
   return SaveSequence({.path = path,
-                       .kind = Kind(),
+                       .kind = KindOf(kept->salt),
                        .tokens = std::span(kept->ledger.known).first(static_cast<size_t>(computed)),
                        .blocks = blocks,
                        .progress = progress});
@@ -78,7 +104,8 @@ Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
 Result<> Engine::Loop::LoadSession(uint64_t session, const std::string& path,
                                    const SavedSequenceProgress& progress) {
   (void)scheduler_.sessions().Take(session);
-  const Result<SavedSequence> saved = SavedSequence::Open(path, Kind(), model_->context_tokens);
+  Hash128 salt;
+  const Result<SavedSequence> saved = OpenSaved(path, salt);
   if (!saved) return Forward(saved);
   const int64_t vocab_size = model_->model->spec().vocab_size;
   for (const TokenId id : saved->tokens()) {
@@ -86,7 +113,7 @@ Result<> Engine::Loop::LoadSession(uint64_t session, const std::string& path,
     return Fail(ErrorCode::kCorrupt,
                 fmt::format("{}: token {} is outside the vocabulary of {}", path, id, vocab_size));
   }
-  KeptSequence kept{.ledger = {}, .table = BlockTable(pool_, model_->context_tokens)};
+  KeptSequence kept{.ledger = {}, .table = BlockTable(pool_, model_->context_tokens), .salt = salt};
   if (Result<> loaded = LoadInto(*saved, kept, progress); !loaded) return loaded;
   scheduler_.sessions().Put(session, std::move(kept));
   return {};

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "engine/prefill_wish.h"
 #include "forward/prefill.h"
 #include "sample/sampler.h"
 #include "sample/sampling_params.h"
@@ -25,6 +26,8 @@ struct GenerationRequest {
   std::optional<int64_t> max_tokens;
   // Text before the earliest match is the answer; no part of a match is ever emitted.
   std::vector<std::string> stop_strings;
+  // How the prompt is read. Part of the answer's name.
+  PrefillWish prefill;
   // Goes on through end tokens.
   bool ignore_end_tokens = false;
   // Higher ones are admitted first and preempted last.
@@ -49,6 +52,9 @@ struct GenerationFigures {
   double prefill_seconds = 0;      // of it, from the first step on
   double decode_seconds = 0;       // from the first token to the last
   int64_t kv_bytes = 0;            // blocks in use at the end
+  // How the prompt was read: "dense" or a policy's text. Nothing if nobody asked for other than
+  // dense reading.
+  std::optional<std::string> prefill_policy = std::nullopt;
   // What a sparse prefill kept; nothing if all of it was dense.
   std::optional<PrefillReport> prefill = std::nullopt;
 };

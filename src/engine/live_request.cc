@@ -25,6 +25,8 @@ LiveRequest::LiveRequest(Parts parts)
       num_prompt_(std::ssize(parts_.request.prompt)),
       max_known_(MaxKnown(parts_.request, parts_.rules)) {
   result_.figures.prompt_tokens = num_prompt_;
+  if (!parts_.states_prefill) return;
+  result_.figures.prefill_policy = parts_.policy ? PolicyText(*parts_.policy) : "dense";
 }
 
 void LiveRequest::NoteStart(int64_t now_ns, int64_t cached_tokens) {

@@ -25,6 +25,8 @@ class LiveRequest {
     GenerationRequest request;
     StopRules rules;
     AnswerText text;
+    std::optional<SparsePolicy> policy;  // of the prompt (engine/prompt_policy.h)
+    bool states_prefill;                 // whether the answer names it
     std::shared_ptr<RequestObserver> observer;
     int64_t submitted_ns;
   };
@@ -39,6 +41,8 @@ class LiveRequest {
   int64_t max_known() const { return max_known_; }
   int64_t num_prompt() const { return num_prompt_; }
   int64_t num_generated() const { return std::ssize(result_.tokens); }
+  // How the prompt is read; nothing: densely.
+  const std::optional<SparsePolicy>& policy() const { return parts_.policy; }
   int64_t submitted_ns() const { return parts_.submitted_ns; }
 
   // Whether it waits for the disk before it goes to the scheduler.
@@ -51,7 +55,7 @@ class LiveRequest {
   // Tells how many of the prompt's tokens are computed, until the first token is there.
   void TellPrefill(int64_t computed_tokens);
 
-  // Where the steps of a sparse prefill report. Null if the prompt is read densely.
+  // Where the steps of a sparse prefill report. Null if there is none.
   PrefillReport* prefill_report() {
     return result_.figures.prefill ? &*result_.figures.prefill : nullptr;
   }

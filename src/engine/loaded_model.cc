@@ -22,7 +22,6 @@ Hash128 KvKeyOf(const GgufFile& file, const Hash128& weights, const LoadOptions&
       .Add(weights.low)
       .Add(weights.high)
       .Add(file.header())
-      .Add(options.prefill_policy ? PolicyText(*options.prefill_policy) : std::string())
       .Finish();
 }
 
@@ -56,6 +55,8 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   LoadedModel loaded;
   loaded.path = options.path;
   loaded.options = options;
+  loaded.options.prefill_policy = std::move(parts.prefill_policy);
+  loaded.tuning = std::move(parts.tuning);
   loaded.context_tokens = parts.context_tokens;
   loaded.kv_key = KvKeyOf(*file, parts.fingerprint, options);
   loaded.chat_template = std::move(parts.chat_template);

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "engine/tune_file.h"
 #include "kernels/isa.h"
 #include "kernels/linear.h"
 #include "kernels/sparse_policy.h"
@@ -21,6 +22,13 @@
 
 namespace baton {
 
+// Whether the file of `baton tune` says how prompts are read (engine/tune_file.h).
+enum class TunedPrefill {
+  kNone,    // prefill_policy does
+  kSparse,  // if there is one; else DefaultSparsePolicy()
+  kAuto,    // there must be one; prompts up to its break-even are dense
+};
+
 // How to open a model and compute with it.
 struct LoadOptions {
   std::string path;
@@ -31,8 +39,11 @@ struct LoadOptions {
   std::optional<int64_t> context_tokens = std::nullopt;
   // Prompt tokens of one step, at least 1: the size of the workspace.
   int64_t chunk_tokens = 512;
-  // How prompts are read; nothing: densely. A policy is part of the answer's name.
+  // How prompts are read unless a request says otherwise; nothing: densely. A policy is part of the
+  // answer's name.
   std::optional<SparsePolicy> prefill_policy = std::nullopt;
+  // Or whether to ask the tune file beside the model.
+  TunedPrefill tuned_prefill = TunedPrefill::kNone;
   // Sequences computed at the same time, at least 1; and the tokens that their cache has room for.
   // Nothing: as many as that many contexts.
   int32_t max_running = 1;
@@ -53,10 +64,10 @@ using LoadProgress = std::function<void(uint64_t done_bytes, uint64_t total_byte
 // time.
 struct LoadedModel {
   std::string path;
-  LoadOptions options;
+  LoadOptions options;  // prefill_policy: as the tune file says, if it was asked
   int64_t context_tokens = 0;
-  // Of all that the bits of a KV block depend on: model file, precision, versions. What is cached
-  // under one key serves whoever has the same.
+  // Of all that the bits of a KV block depend on but the prefill policy (engine/prompt_policy.h):
+  // model file, precision, versions. What is cached under one key serves whoever has the same.
   Hash128 kv_key;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Model> model;
@@ -65,13 +76,15 @@ struct LoadedModel {
   std::unique_ptr<ChatTemplate> chat_template;
   // What the user should know: a context beyond the trained one, tensors that nothing reads, ...
   std::vector<std::string> warnings;
+  // What the tune file beside the model says, or why it says nothing.
+  Result<Tuning> tuning = Fail(ErrorCode::kNotFound, "the model is not tuned");
 };
 
 // Opens, checks and repacks a model. Before anything large is allocated it compares the memory that
 // weights, cache and workspace need with what the machine has.
-// Errors: not-found, corrupt, invalid (context, chunk, unknown template), unavailable (architecture
-// or tensor type that Baton lacks), exhausted (memory; with the numbers and the --ctx that would
-// fit).
+// Errors: not-found, corrupt, invalid (context, chunk, unknown template, policy, tune file),
+// unavailable (architecture or tensor type that Baton lacks), exhausted (memory; with the numbers
+// and the --ctx that would fit).
 Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& progress);
 
 }  // namespace baton

@@ -7,6 +7,7 @@
 
 #include "base/number_text.h"
 #include "engine/available_memory.h"
+#include "engine/prompt_policy.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "kernels/rope.h"
 #include "model/arch/architecture.h"
@@ -70,6 +71,7 @@ class PartsReader {
           {ErrorCode::kNotFound, file_.name() + ": the file holds a vocabulary only, no weights"});
     } else if (Result<ModelSpec> spec = ReadModelSpec(file_); spec) {
       parts_.spec = *std::move(spec);
+      ReadTuning();
       CheckContextAndMemory();
     } else {
       Lacks(spec.error());
@@ -97,6 +99,20 @@ class PartsReader {
  private:
   void Lacks(Error error) { parts_.lacks.push_back(std::move(error)); }
 
+  // Not being tuned is no fault of a model, unless the options say so.
+  void ReadTuning() {
+    parts_.fingerprint = FingerprintOf(file_);
+    parts_.tuning = ReadTuneFile(TunePathOf(file_), {.fingerprint = parts_.fingerprint,
+                                                     .model = PolicyModelOf(*parts_.spec)});
+    Result<std::optional<SparsePolicy>> policy = PolicyOpenedWith(options_, parts_.tuning);
+    if (policy) {
+      options_.prefill_policy = *std::move(policy);
+    } else {
+      Lacks(policy.error());
+    }
+    parts_.prefill_policy = options_.prefill_policy;
+  }
+
   void CheckContextAndMemory() {
     const Result<int64_t> context = ChooseContext(*parts_.spec, options_, parts_.warnings);
     if (!context) return Lacks(context.error());
@@ -112,23 +128,14 @@ class PartsReader {
 
   void CheckPrefillPolicy() {
     if (!options_.prefill_policy) return;
-    const PolicyModel model = PolicyModelOf(*parts_.spec);
-    if (Result<> valid = ValidatePolicyFor(*options_.prefill_policy, model); !valid) {
-      return Lacks(valid.error());
-    }
-    const int tile = TilePositions(*options_.prefill_policy, model.num_heads / model.num_kv_heads);
-    const int64_t least = std::max<int64_t>(tile, kBlockTokens);
-    if (options_.chunk_tokens >= least) return;
-    Lacks({ErrorCode::kInvalid,
-           fmt::format("a sparse prefill reads whole tiles: the chunk must be at least {} tokens, "
-                       "got {}",
-                       least, options_.chunk_tokens)});
+    Result<> fits = CheckPolicy(*options_.prefill_policy, {.model = PolicyModelOf(*parts_.spec),
+                                                           .chunk_tokens = options_.chunk_tokens});
+    if (!fits) Lacks(fits.error());
   }
 
   // The packed file beside the model, if there is one and it is wanted.
   void OpenPackedFile() {
     const PackedFile::Expected expected = PackedFileOf(file_);
-    parts_.fingerprint = expected.source;
     if (!options_.use_packed_file) return;
     Result<PackedFile> packed = PackedFile::Open(PackedPathOf(file_), expected);
     if (packed) {
@@ -156,7 +163,7 @@ class PartsReader {
   }
 
   const GgufFile& file_;
-  const LoadOptions& options_;
+  LoadOptions options_;  // with the policy of the tune file, if one is used
   ModelParts parts_;
 };
 

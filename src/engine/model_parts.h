@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "engine/loaded_model.h"
 #include "engine/memory_needs.h"
+#include "engine/tune_file.h"
 #include "format/gguf.h"
 #include "format/packed_file.h"
 #include "model/model_spec.h"
@@ -30,6 +31,9 @@ struct ModelParts {
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<PackedFile> packed;
   Hash128 fingerprint;
+  // As LoadedModel::tuning; and how prompts are read, after it was asked.
+  Result<Tuning> tuning = Fail(ErrorCode::kNotFound, "the model is not tuned");
+  std::optional<SparsePolicy> prefill_policy;
   // What keeps it from being run, as errors that begin with the file's name where it is to blame.
   // If there is none, only the values of packed matrices, memory that is gone meanwhile and the
   // disk can keep the model from being loaded.

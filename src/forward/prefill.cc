@@ -26,15 +26,23 @@ void PrefillPhase::Add(const SequenceStep& sequence, int64_t index, int64_t firs
   plan_index_.push_back(index);
 }
 
+const SparsePolicy* PrefillPhase::PolicyOf(const PrefillPolicyArgs& policy, size_t sequence) const {
+  if (prompt_tokens_[sequence] == 0) return nullptr;
+  if (policy.policies.empty()) return policy.policy;
+  return policy.policies[static_cast<size_t>(plan_index_[sequence])];
+}
+
 void PrefillPhase::Attend(const PhaseArgs& args, const PrefillPolicyArgs& policy) const {
   if (empty()) return;
-  const bool all_dense = policy.policy == nullptr ||
-                         std::ranges::all_of(prompt_tokens_, [](int64_t n) { return n == 0; });
+  bool all_dense = true;
+  for (size_t i = 0; i < prompt_tokens_.size(); ++i) {
+    all_dense = all_dense && PolicyOf(policy, i) == nullptr;
+  }
   if (all_dense) {
     PrefillAttention(args.context, Arguments(args));
     return;
   }
-  // Sequence by sequence, so that each has its own report; their tiles are many.
+  // Sequence by sequence, so that each has its own policy and report; their tiles are many.
   for (size_t i = 0; i < prompt_tokens_.size(); ++i) AttendSparse(args, policy, i);
 }
 
@@ -42,7 +50,8 @@ void PrefillPhase::AttendSparse(const PhaseArgs& args, const PrefillPolicyArgs& 
                                 size_t sequence) const {
   AttentionArgs attention = Arguments(args);
   attention.sequences = attention.sequences.subspan(sequence, 1);
-  if (prompt_tokens_[sequence] == 0) {
+  const SparsePolicy* own = PolicyOf(policy, sequence);
+  if (own == nullptr) {
     PrefillAttention(args.context, attention);
     return;
   }
@@ -53,10 +62,11 @@ void PrefillPhase::AttendSparse(const PhaseArgs& args, const PrefillPolicyArgs& 
   SparsePrefillAttention(
       args.context,
       {.attention = attention,
-       .policy = policy.policy,
+       .policy = own,
        .layer = policy.layer,
        .prompt_tokens = std::span(prompt_tokens_).subspan(sequence, 1),
        .counts = report != nullptr ? std::span(counts).first(num_heads) : std::span<BlockCounts>(),
+       .observer = policy.observer,
        .clock = report != nullptr ? policy.clock : nullptr,
        .times = report != nullptr ? &report->times : nullptr});
   if (report == nullptr) return;

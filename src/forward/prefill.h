@@ -20,13 +20,17 @@ struct PrefillReport {
   SparseTimes times;                // of all threads together
 };
 
-// How a model's prompts are read.
+// How prompts are read.
 struct PrefillPolicyArgs {
-  const SparsePolicy* policy = nullptr;  // null: dense
+  // Of all sequences; null: dense.
+  const SparsePolicy* policy = nullptr;
+  // Or each one's own, in the order of the step's plan; null: dense. Empty: `policy` counts.
+  std::span<const SparsePolicy* const> policies = {};
   int layer = 0;
   // One for each sequence of the step's plan, in its order; an entry, or the whole, may be missing.
   std::span<PrefillReport* const> reports;
-  Clock* clock = nullptr;  // for the reports' times; null for none
+  Clock* clock = nullptr;            // for the reports' times; null for none
+  TileObserver* observer = nullptr;  // null for none
 };
 
 // The sequences of a step that are in prefill.
@@ -50,6 +54,8 @@ class PrefillPhase : public StepPhase {
   static size_t WorkspaceBytes(const AttentionShape& shape, const WorkspaceNeeds& needs);
 
  private:
+  // Of a sequence of this phase; null: it is dense.
+  const SparsePolicy* PolicyOf(const PrefillPolicyArgs& policy, size_t sequence) const;
   void AttendSparse(const PhaseArgs& args, const PrefillPolicyArgs& policy, size_t sequence) const;
 
   std::vector<int64_t> prompt_tokens_;  // 0: dense

@@ -22,15 +22,23 @@ DecoderOptions DecoderOptionsOf(const StepForwardOptions& options) {
           .precision = options.precision};
 }
 
+size_t PrefillBytes(const ModelSpec& spec, const StepForwardOptions& options,
+                    const SparsePolicy* policy, int num_threads) {
+  return PrefillPhase::WorkspaceBytes(ShapeOf(spec), {.policy = policy,
+                                                      .max_rows = options.max_rows,
+                                                      .max_context = options.max_context,
+                                                      .num_threads = num_threads});
+}
+
+const SparsePolicy* PolicyOf(const StepForwardOptions& options) {
+  return options.prefill_policy ? &*options.prefill_policy : nullptr;
+}
+
 // For any step: prefill and decode take turns in it.
 size_t AttentionWorkspaceBytes(const ModelSpec& spec, const StepForwardOptions& options,
                                int num_threads) {
   return std::max(
-      PrefillPhase::WorkspaceBytes(
-          ShapeOf(spec), {.policy = options.prefill_policy ? &*options.prefill_policy : nullptr,
-                          .max_rows = options.max_rows,
-                          .max_context = options.max_context,
-                          .num_threads = num_threads}),
+      PrefillBytes(spec, options, PolicyOf(options), num_threads),
       DecodePhase::WorkspaceBytes(ShapeOf(spec), {.max_sequences = options.max_sequences,
                                                   .max_context = options.max_context,
                                                   .num_threads = num_threads}));
@@ -89,6 +97,21 @@ Result<StepForward> StepForward::Make(const Model& model, BlockPool& pool,
   forward.workspace_ = *std::move(workspace);
   forward.ReserveLists();
   return forward;
+}
+
+size_t StepForward::PolicyBytes(const SparsePolicy& policy) const {
+  return PrefillBytes(model_->spec(), options_, &policy, decoder_.context().pool.num_threads());
+}
+
+Result<> StepForward::Admit(const SparsePolicy& policy) {
+  Result<> valid = ValidatePolicyFor(policy, PolicyModelOf(model_->spec()));
+  if (!valid) return valid;
+  const size_t wanted = PolicyBytes(policy);
+  if (wanted <= workspace_.size()) return {};
+  Result<AlignedBytes> workspace = AlignedBytes::Allocate(wanted);
+  if (!workspace) return Forward(workspace);
+  workspace_ = *std::move(workspace);
+  return {};
 }
 
 void StepForward::ReserveLists() {
@@ -209,10 +232,12 @@ void StepForward::Attend(int layer, const StepControl& control) {
                        .workspace = {workspace_.data(), workspace_.size()}};
   if (!prefill_.empty()) {
     const OpScope scope(recorder, StepOp::kPrefillAttention, layer);
-    prefill_.Attend(args, {.policy = options_.prefill_policy ? &*options_.prefill_policy : nullptr,
+    prefill_.Attend(args, {.policy = PolicyOf(options_),
+                           .policies = control.policies,
                            .layer = layer,
                            .reports = control.reports,
-                           .clock = &clock_});
+                           .clock = &clock_,
+                           .observer = control.observer});
   }
   if (!decode_.empty()) {
     const OpScope scope(recorder, StepOp::kDecodeAttention, layer);

@@ -55,6 +55,11 @@ struct StepControl {
   StepProgress* progress = nullptr;  // null for none
   // What sparse prefills tell: one for each sequence of the plan, null for none; or no list.
   std::span<PrefillReport* const> reports = {};
+  // How each sequence's prompt is read, null: densely; or no list: all by the options' policy.
+  // Requires: Admit took them.
+  std::span<const SparsePolicy* const> policies = {};
+  // Hears what every tile of a sparse prefill kept, sequences one after the other; null for none.
+  TileObserver* observer = nullptr;
 };
 
 // The layout of a model's KV blocks. Errors: invalid.
@@ -70,6 +75,12 @@ class StepForward {
   // Errors: exhausted; invalid (a policy that the model cannot have).
   static Result<StepForward> Make(const Model& model, BlockPool& pool, const KernelContext& context,
                                   const StepForwardOptions& options);
+
+  // Makes room for steps under this policy, so that they allocate nothing. Between steps.
+  // Errors: invalid (a policy that the model cannot have), exhausted.
+  Result<> Admit(const SparsePolicy& policy);
+  // What attention needs under it, for any step. Units: bytes. Threads: any.
+  size_t PolicyBytes(const SparsePolicy& policy) const;
 
   // Memory of the buffers, for estimates before anything is loaded. Units: bytes.
   static uint64_t BufferBytes(const ModelSpec& spec, const StepForwardOptions& options,

@@ -222,6 +222,7 @@ class SparseCall {
                             .rows = {.first_position = tile.positions.begin,
                                      .last_position = tile.positions.end - 1,
                                      .sliding_window = args_.attention.layer.sliding_window},
+                            .layer = args_.layer,
                             .kv_head = kv_head,
                             .is_dense = IsDense(tile, kv_head)};
     chosen.blocks = FindTileBlocks(chosen.rows, policy_.block_tokens);

@@ -43,6 +43,7 @@ struct TileSelection {
   int64_t sequence = 0;  // index in AttentionArgs::sequences
   int64_t tile = 0;      // on the absolute grid
   TileRows rows;         // that the call has
+  int layer = 0;         // SparsePrefillArgs::layer
   int kv_head = 0;
   bool is_dense = false;
   TileBlocks blocks = {};

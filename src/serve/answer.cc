@@ -223,6 +223,8 @@ ReplyUsage Answer::Usage() const {
     if (i % parts_.call.fields.num_choices != 0) continue;
     usage.prompt_tokens += figures.prompt_tokens;
     usage.cached_tokens += figures.cached_tokens;
+    if (!figures.prefill_policy) continue;
+    usage.prefills.push_back({.policy = *figures.prefill_policy, .report = figures.prefill});
   }
   return usage;
 }

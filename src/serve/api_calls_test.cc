@@ -95,6 +95,24 @@ TEST(ApiCallsTest, EveryFieldArrives) {
   EXPECT_TRUE(Chat(R"("stop":[],"logit_bias":{},"response_format":{"type":"text"})"));
 }
 
+TEST(ApiCallsTest, HowThePromptIsRead) {
+  EXPECT_EQ(Chat("")->fields.prefill.mode, PrefillMode::kDefault);
+  EXPECT_EQ(Chat(R"("prefill":"dense","sparse":null)")->fields.prefill.mode, PrefillMode::kDense);
+  EXPECT_EQ(Chat(R"("prefill":"auto")")->fields.prefill.mode, PrefillMode::kAuto);
+  const auto sparse =
+      Completion(R"("prompt":"x","prefill":"sparse","sparse":"rule=share:0.15 dense-layers=6,7")");
+  ASSERT_TRUE(sparse) << sparse.error().message;
+  EXPECT_EQ(sparse->fields.prefill.mode, PrefillMode::kSparse);
+  ASSERT_TRUE(sparse->fields.prefill.policy);
+  EXPECT_EQ(sparse->fields.prefill.policy->share, 0.15);
+  EXPECT_EQ(sparse->fields.prefill.policy->dense_layers, (std::vector<int>{6, 7}));
+  EXPECT_FALSE(Chat(R"("prefill":"sparse")")->fields.prefill.policy);
+  // The sentence is that of the policy.
+  const auto bad = Chat(R"("prefill":"sparse","sparse":"block=96")");
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().message, testing::HasSubstr("block must be 64 or 128 tokens, got 96"));
+}
+
 // A field with something wrong, and its name.
 struct BadCase {
   std::string fields;
@@ -115,6 +133,19 @@ void ExpectRefused(const std::vector<BadCase>& cases) {
 }
 
 TEST(ApiCallsTest, WrongNumbersAreRefusedByName) {
+  ExpectRefused({{R"("prefill":"fast")", "prefill"},
+                 {R"("prefill":1)", "prefill"},
+                 {R"("sparse":"rule=all")", "sparse"},
+                 {R"("prefill":"auto","sparse":"rule=all")", "sparse"},
+                 {R"("prefill":"sparse","sparse":5)", "sparse"},
+                 {R"("prefill":"sparse","sparse":"rule=threshold:-1")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"rule=threshold:nan")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"rule=threshold:2 last=0")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"rule=share:0")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"rule=share:1.5")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"window=0")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"tile=48")", "sparse"},
+                 {R"("prefill":"sparse","sparse":"estimate=far:9")", "sparse"}});
   ExpectRefused({
       {R"("temperature":-1)", "temperature"},
       {R"("temperature":1e10)", "temperature"},

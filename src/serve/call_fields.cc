@@ -175,6 +175,29 @@ ApiResult<> ReadStreaming(const JsonFields& fields, CallFields& call) {
   return TakeBool(JsonFields(**options, "stream_options"), "include_usage", call.include_usage);
 }
 
+// How the prompt is read: 'prefill', and 'sparse' with the words of a policy.
+ApiResult<> ReadPrefill(const JsonFields& fields, CallFields& call) {
+  const auto mode = fields.Text("prefill");
+  if (!mode) return ForwardApi(mode);
+  if (*mode) {
+    const Result<PrefillMode> parsed = ParsePrefillMode(**mode);
+    if (!parsed) return BadField("prefill", "'prefill': " + parsed.error().message);
+    call.prefill.mode = *parsed;
+  }
+  const auto words = fields.Text("sparse");
+  if (!words) return ForwardApi(words);
+  if (!*words) return {};
+  if (call.prefill.mode != PrefillMode::kSparse) {
+    return BadField("sparse",
+                    "'sparse' says what a sparse prefill keeps; it goes with \"prefill\": "
+                    "\"sparse\" only");
+  }
+  Result<SparsePolicy> policy = ParseSparseWords(**words);
+  if (!policy) return BadField("sparse", "'sparse': " + policy.error().message);
+  call.prefill.policy = *std::move(policy);
+  return {};
+}
+
 // What is asked for and cannot be had. Silence would be taken for a yes.
 ApiResult<> RefuseUnsupported(const JsonFields& fields) {
   for (const char* name : {"tools", "functions"}) {
@@ -214,6 +237,7 @@ ApiResult<CallFields> ReadCallFields(const Json& body, const CallLimits& limits)
   if (auto read = ReadStops(fields, call); !read) return ForwardApi(read);
   if (auto read = ReadBiases(fields, limits, call); !read) return ForwardApi(read);
   if (auto read = ReadStreaming(fields, call); !read) return ForwardApi(read);
+  if (auto read = ReadPrefill(fields, call); !read) return ForwardApi(read);
   return call;
 }
 

@@ -32,6 +32,7 @@ struct CallFields {
   std::optional<int64_t> max_tokens = std::nullopt;
   std::vector<std::string> stops = {};
   bool ignore_eos = false;
+  PrefillWish prefill = {};
   int64_t num_choices = 1;
   bool stream = false;
   bool include_usage = false;

@@ -17,6 +17,7 @@ class GenerationBackend {
   virtual ~GenerationBackend() = default;
   virtual Result<uint64_t> Submit(GenerationRequest request,
                                   std::shared_ptr<RequestObserver> observer) = 0;
+  virtual Result<> CheckPrefill(const PrefillWish& wish) const = 0;
   virtual void Cancel(uint64_t id) = 0;
   virtual EngineStatus Status() const = 0;
 };
@@ -28,6 +29,9 @@ class EngineBackend final : public GenerationBackend {
   Result<uint64_t> Submit(GenerationRequest request,
                           std::shared_ptr<RequestObserver> observer) override {
     return engine_.Submit(std::move(request), std::move(observer));
+  }
+  Result<> CheckPrefill(const PrefillWish& wish) const override {
+    return engine_.CheckPrefill(wish);
   }
   void Cancel(uint64_t id) override { engine_.Cancel(id); }
   EngineStatus Status() const override { return engine_.Status(); }

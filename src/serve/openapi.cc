@@ -81,7 +81,15 @@ Json CommonProperties() {
       {"return_progress", Described(OrNull("boolean"),
                                     "With stream: events with prompt_progress while the prompt is "
                                     "read")},
-      {"ignore_eos", OrNull("boolean")}};
+      {"ignore_eos", OrNull("boolean")},
+      {"prefill",
+       Described({{"enum", Json::array({"dense", "sparse", "auto", nullptr})}},
+                 "How the prompt is read; default: as the server was started. auto: sparse by the "
+                 "model's tuned policy where that is faster")},
+      {"sparse",
+       Described(OrNull("string"),
+                 "With prefill sparse only: what it keeps, as words name=value with blanks "
+                 "between, such as 'rule=share:0.15 dense-layers=6,7'")}};
 }
 
 Json ChatBody() {
@@ -170,7 +178,21 @@ Json ReplySchema() {
             {"created", Type("integer")},
             {"model", Type("string")},
             {"choices", ListOf(Type("object"))},
-            {"usage", Ref("Usage")}}}};
+            {"usage", Ref("Usage")},
+            {"baton", Ref("Baton")}}}};
+}
+
+// Of each prompt how it was read.
+Json BatonSchema() {
+  const Json prefill = {{"type", "object"},
+                        {"required", Json::array({"policy"})},
+                        {"properties",
+                         {{"policy", Type("string")},
+                          {"density", Number(0, 1)},
+                          {"layer_densities", ListOf(Number(0, 1))},
+                          {"thread_seconds", Type("object")}}}};
+  return Described({{"type", "object"}, {"properties", {{"prefill", ListOf(prefill)}}}},
+                   "Where other than dense reading was asked for, by the request or at the start");
 }
 
 Json Content(const char* type, Json schema) {
@@ -260,6 +282,7 @@ std::string OpenApiText() {
           {"DetokenizeRequest", DetokenizeBody()},
           {"Completion", ReplySchema()},
           {"Usage", UsageSchema()},
+          {"Baton", BatonSchema()},
           {"Error", ErrorSchema()}}}}}};
   return json.dump();
 }

@@ -136,6 +136,7 @@ GenerationRequest RequestOf(const PreparedCall& call, int64_t choice, uint64_t s
   request.sampling.seed = SeedOfChoice(seed, choice % call.fields.num_choices);
   request.max_tokens = call.fields.max_tokens;
   request.stop_strings = call.fields.stops;
+  request.prefill = call.fields.prefill;
   request.ignore_end_tokens = call.fields.ignore_eos;
   return request;
 }

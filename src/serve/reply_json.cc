@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/prefill_report_json.h"
 #include "text/unicode.h"
 
 namespace baton {
@@ -93,6 +94,18 @@ Json UsageFields(const ReplyUsage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
+// What the API has no place for: {"prefill": [one for each prompt]}.
+void AddBaton(const ReplyUsage& usage, Json& json) {
+  if (usage.prefills.empty()) return;
+  Json prefills = Json::array();
+  for (const ReplyPrefill& prefill : usage.prefills) {
+    Json one = {{"policy", prefill.policy}};
+    if (prefill.report) one.update(PrefillReportJson(*prefill.report));
+    prefills.push_back(std::move(one));
+  }
+  json["baton"] = {{"prefill", std::move(prefills)}};
+}
+
 }  // namespace
 
 int64_t CountCharacters(std::span<const SampledToken> tokens, const Tokenizer& tokenizer) {
@@ -142,6 +155,7 @@ std::string UsageJson(const ReplyHead& head, const ReplyUsage& usage) {
   Json json = HeadJson(head, /*is_piece=*/true);
   json["choices"] = Json::array();
   json["usage"] = UsageFields(usage);
+  AddBaton(usage, json);
   return OneLine(json);
 }
 
@@ -163,6 +177,7 @@ std::string ReplyJson(const ReplyHead& head, std::span<const ReplyChoice> choice
   }
   json["choices"] = std::move(list);
   json["usage"] = UsageFields(usage);
+  AddBaton(usage, json);
   return OneLine(json);
 }
 

@@ -22,10 +22,17 @@ struct ReplyHead {
   const Tokenizer* tokenizer = nullptr;
 };
 
+// How a prompt was read.
+struct ReplyPrefill {
+  std::string policy;                   // "dense", or its text
+  std::optional<PrefillReport> report;  // of a sparse one
+};
+
 struct ReplyUsage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of these
   int64_t completion_tokens = 0;
+  std::vector<ReplyPrefill> prefills = {};  // of each prompt; empty: nobody asked for any
 };
 
 // How far a prompt is read; cached tokens count as read.

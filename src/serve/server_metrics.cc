@@ -82,6 +82,32 @@ struct ServerMetrics::Parts {
   Counter& other_seconds =
       MakeCounter(registry, "baton_engine_other_seconds_total",
                   "Time of the engine's loop without forward pass, sampling and sleep.");
+  prometheus::Family<Counter>& prefills =
+      prometheus::BuildCounter()
+          .Name("baton_prefills_total")
+          .Help("Choices that ended after their prompt was read, by how it was.")
+          .Register(registry);
+  Counter& dense_prefills = prefills.Add({{"policy", "dense"}});
+  Counter& sparse_prefills = prefills.Add({{"policy", "sparse"}});
+  prometheus::Family<Counter>& sparse_blocks =
+      prometheus::BuildCounter()
+          .Name("baton_sparse_prefill_blocks_total")
+          .Help(
+              "Blocks of the past in sparse prefills, of all tiles, layers and heads: read and "
+              "left out. Their density is read / (read + skipped).")
+          .Register(registry);
+  Counter& blocks_read = sparse_blocks.Add({{"state", "read"}});
+  Counter& blocks_skipped = sparse_blocks.Add({{"state", "skipped"}});
+  prometheus::Family<Counter>& sparse_seconds =
+      prometheus::BuildCounter()
+          .Name("baton_sparse_prefill_thread_seconds_total")
+          .Help("Time of all threads in sparse prefills, by stage.")
+          .Register(registry);
+  Counter& pack_seconds = sparse_seconds.Add({{"stage", "pack"}});
+  Counter& score_seconds = sparse_seconds.Add({{"stage", "score"}});
+  Counter& select_seconds = sparse_seconds.Add({{"stage", "select"}});
+  Counter& attend_seconds = sparse_seconds.Add({{"stage", "attend"}});
+  Counter& correct_seconds = sparse_seconds.Add({{"stage", "correct"}});
   Histogram& first_token = MakeHistogram(registry, "baton_time_to_first_token_seconds",
                                          "From a request to its first token.", WaitBuckets());
   Histogram& token_gap = MakeHistogram(registry, "baton_inter_token_latency_seconds",
@@ -107,7 +133,25 @@ void ServerMetrics::NoteGeneration(const GenerationFigures& figures) {
   if (figures.generated_tokens == 0) return;
   parts_->first_token.Observe(figures.first_token_seconds);
   parts_->prefill.Observe(figures.prefill_seconds);
+  NotePrefill(figures.prefill);
   parts_->decode.Observe(figures.decode_seconds);
+}
+
+void ServerMetrics::NotePrefill(const std::optional<PrefillReport>& report) {
+  (report ? parts_->sparse_prefills : parts_->dense_prefills).Increment();
+  if (!report) return;
+  for (const BlockCounts& layer : report->layers) {
+    parts_->blocks_read.Increment(static_cast<double>(layer.kept));
+    parts_->blocks_skipped.Increment(static_cast<double>(layer.candidates - layer.kept));
+  }
+  const auto add = [](Counter& counter, int64_t ns) {
+    counter.Increment(static_cast<double>(ns) * 1e-9);
+  };
+  add(parts_->pack_seconds, report->times.pack);
+  add(parts_->score_seconds, report->times.score);
+  add(parts_->select_seconds, report->times.select);
+  add(parts_->attend_seconds, report->times.attend);
+  add(parts_->correct_seconds, report->times.correct);
 }
 
 void ServerMetrics::NoteRequest(std::string_view outcome) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,7 @@ class ServerMetrics {
 
  private:
   struct Parts;
+  void NotePrefill(const std::optional<PrefillReport>& report);
   std::unique_ptr<Parts> parts_;
 };
 

@@ -235,6 +235,10 @@ ApiResult<PreparedCall> Service::Prepare(const Call& call) const {
 ApiResult<std::shared_ptr<Answer>> Service::MakeAnswer(const Call& call) {
   auto prepared = Prepare(call);
   if (!prepared) return ForwardApi(prepared);
+  const PrefillWish& prefill = prepared->fields.prefill;
+  if (const Result<> can = model_->backend.CheckPrefill(prefill); !can) {
+    return BadField(prefill.policy ? "sparse" : "prefill", can.error().message);
+  }
   const bool is_chat = prepared->is_chat;
   return std::make_shared<Answer>(
       Answer::Parts{

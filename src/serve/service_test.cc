@@ -38,6 +38,10 @@ class ScriptedBackend final : public GenerationBackend {
     observers_[++last_id_] = std::move(observer);
     return last_id_;
   }
+  Result<> CheckPrefill(const PrefillWish& wish) const override {
+    if (wish.mode != PrefillMode::kAuto) return {};
+    return Fail(ErrorCode::kNotFound, "the model is not tuned");
+  }
   void Cancel(uint64_t id) override {
     std::shared_ptr<RequestObserver> observer = Take(id);
     if (observer == nullptr) return;
@@ -70,6 +74,9 @@ class ScriptedBackend final : public GenerationBackend {
     result.figures.prompt_tokens = 10;
     result.figures.cached_tokens = 4;
     result.figures.generated_tokens = 3;
+    if (const auto observer = Take(id)) observer->OnDone(std::move(result));
+  }
+  void Finish(uint64_t id, GenerationResult result) {
     if (const auto observer = Take(id)) observer->OnDone(std::move(result));
   }
   void Break(uint64_t id) {
@@ -198,6 +205,40 @@ TEST_F(ServiceTest, AWholeAnswer) {
   const Json line = Json::parse(Log());
   EXPECT_EQ(line["phase"], "done");
   EXPECT_EQ(line["prompt_tokens"], 10);
+}
+
+// How the prompt is read arrives, what cannot be is refused in the field's name, and the answer and
+// the metrics say how it was read.
+TEST_F(ServiceTest, HowThePromptIsRead) {
+  const std::string refused = Ask(PostText(kChat, "{" + kHi + R"(,"prefill":"auto"})"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 400"));
+  EXPECT_EQ(BodyOf(refused)["error"]["param"], "prefill");
+  EXPECT_EQ(BodyOf(refused)["error"]["message"], "the model is not tuned");
+  const auto client =
+      Call(kChat, "{" + kHi + R"(,"prefill":"sparse","sparse":"rule=share:0.5"})", 1);
+  EXPECT_EQ(backend_.requests[0].prefill.mode, PrefillMode::kSparse);
+  ASSERT_TRUE(backend_.requests[0].prefill.policy);
+  EXPECT_EQ(backend_.requests[0].prefill.policy->share, 0.5);
+  GenerationResult result;
+  result.stop_reason = StopReason::kLength;
+  result.figures.generated_tokens = 1;
+  result.figures.prefill_policy = "rule=share:0.5,1";
+  result.figures.prefill = PrefillReport{.layers = {{.kept = 1, .candidates = 4}, {}},
+                                         .times = {.score = 2'000'000'000, .attend = 500'000'000}};
+  backend_.Finish(1, std::move(result));
+  const Json prefill = BodyOf(client->ReadUntil("}}]}}"))["baton"]["prefill"];
+  ASSERT_EQ(prefill.size(), 1u);
+  EXPECT_EQ(prefill[0]["policy"], "rule=share:0.5,1");
+  EXPECT_EQ(prefill[0]["density"], 0.25);
+  EXPECT_EQ(prefill[0]["layer_densities"].dump(), "[0.25,1.0]");
+  EXPECT_EQ(prefill[0]["thread_seconds"]["score"], 2.0);
+  const std::string metrics = Ask(Head("GET", "/metrics", ""));
+  EXPECT_THAT(metrics, HasSubstr("baton_prefills_total{policy=\"sparse\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("baton_prefills_total{policy=\"dense\"} 0"));
+  EXPECT_THAT(metrics, HasSubstr("baton_sparse_prefill_blocks_total{state=\"read\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("baton_sparse_prefill_blocks_total{state=\"skipped\"} 3"));
+  EXPECT_THAT(metrics,
+              HasSubstr("baton_sparse_prefill_thread_seconds_total{stage=\"attend\"} 0.5"));
 }
 
 // The events of a stream without the fields that all have.

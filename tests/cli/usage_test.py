@@ -6,7 +6,7 @@ import subprocess
 
 from baton_case import BATON, BatonCase, main
 
-COMMANDS = ["run", "chat", "serve", "inspect", "pack", "tokenize", "detokenize", "template",
+COMMANDS = ["run", "chat", "serve", "inspect", "pack", "tune", "tokenize", "detokenize", "template",
             "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model",
             "bench serve", "simulate"]
 MODEL = "nowhere.gguf"
@@ -119,6 +119,7 @@ class Usage(BatonCase):
     BENCH = ["bench", "model", MODEL]
     BENCH_SERVE = ["bench", "serve", MODEL]
     SERVE = ["serve", MODEL]
+    TUNE = ["tune", MODEL, "--text", "x"]
     SIMULATE = ["simulate"]
     WRONG = [
         (RUN, "--logit-bias", ["12", "x=1", "-1=5", "12=", "12=false", "12=1e30", "=1",
@@ -209,6 +210,9 @@ class Usage(BatonCase):
         (SERVE, "--max-queue", ["-1"]),
         (SERVE, "--max-queue-tokens", ["0"]),
         (RUN, "--prefill", ["none", ""]),
+        (TUNE, "--kl", ["0", "-1", "nan", "x"]),
+        (TUNE, "--tokens", ["1023", "x"]),
+        (TUNE, "--output", [""]),
         (RUN, "--sparse", ["share", "rule=best", "block=96", "tile=48", "window=0",
                            "rule=threshold:-1", "rule=threshold:nan", "rule=share:0",
                            "estimate=far:9", "dense-layers=x", "block=64 block=64"]),

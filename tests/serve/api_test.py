@@ -106,6 +106,50 @@ class Api(ServerCase):
         self.assertGreater(len({self.post(PLAIN, **body)["choices"][0]["text"]
                                 for _ in range(4)}), 1)
 
+    def test_how_a_prompt_is_read(self):
+        body = {"prompt": LONG * 6, "temperature": 0, "max_tokens": 3, "logprobs": 1}
+        sparse = {"prefill": "sparse",
+                  "sparse": "rule=share:0.05 sink=0 window=64 last=1 estimate=mean"}
+        plain = self.post(PLAIN, **body)
+        self.assertNotIn("baton", plain)
+        dense = self.post(PLAIN, prefill="dense", **body)
+        self.assertEqual(dense["choices"], plain["choices"])
+        self.assertEqual(dense["baton"], {"prefill": [{"policy": "dense"}]})
+        first = self.post(PLAIN, **sparse, **body)
+        self.assertNotEqual(first["choices"][0]["logprobs"], plain["choices"][0]["logprobs"])
+        read = first["baton"]["prefill"][0]
+        self.assertIn("rule=share:0.05,1 estimate=mean", read["policy"])
+        self.assertLess(0, read["density"])
+        self.assertLess(read["density"], 1)
+        self.assertEqual(len(read["layer_densities"]), 30)
+        self.assertGreater(read["thread_seconds"]["attend"], 0)
+        # What dense reading left is not found; what this policy left is, and changes nothing.
+        self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            crowd = [pool.submit(self.server.post, PLAIN, {**body, **(sparse if i % 2 else {})})
+                     for i in range(6)]
+            for i, answer in enumerate(crowd):
+                self.assertEqual(answer.result()["choices"], (first if i % 2 else plain)["choices"])
+        again = self.post(PLAIN, **sparse, **body)
+        self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 500)
+        events = self.server.stream(PLAIN, {**body, **sparse,
+                                            "stream_options": {"include_usage": True}})
+        self.assertEqual(json.loads(events[-2])["baton"]["prefill"][0]["policy"], read["policy"])
+        metrics = self.server.metrics()
+        self.assertGreaterEqual(metrics['baton_prefills_total{policy="sparse"}'], 6)
+        self.assertGreater(metrics['baton_sparse_prefill_blocks_total{state="skipped"}'], 0)
+        for fields, param, words in [
+                ({"prefill": "fast"}, "prefill", "'dense', 'sparse' or 'auto'"),
+                ({"sparse": "rule=all"}, "sparse", "sparse"),
+                ({"prefill": "sparse", "sparse": "block=96"}, "sparse", "64 or 128"),
+                ({"prefill": "sparse", "sparse": "dense-layers=30"}, "sparse", "0..29"),
+                ({"prefill": "sparse", "sparse": "dense-heads=0:3"}, "sparse", "0..2"),
+                ({"prefill": "auto"}, "prefill", "baton tune")]:
+            status, _, text = self.server.ask("POST", PLAIN, {**body, **fields})
+            error = json.loads(text)["error"]
+            self.assertEqual((status, error["param"]), (400, param), text)
+            self.assertIn(words, error["message"])
+
     def test_logprobs(self):
         body = {"prompt": "The capital of France is", "temperature": 0, "max_tokens": 4}
         plain = self.post(PLAIN, logprobs=3, **body)["choices"][0]

@@ -1,4 +1,4 @@
-#include "cli/log_sum_exp.h"
+#include "evaluate/log_sum_exp.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "cli/perplexity.h"
+#include "evaluate/perplexity.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
 #include "base/portable_math.h"
-#include "cli/log_sum_exp.h"
+#include "evaluate/log_sum_exp.h"
 
 namespace baton {
 

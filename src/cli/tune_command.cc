@@ -1,0 +1,222 @@
+#include "cli/tune_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/number_text.h"
+#include "cli/input.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/open_model.h"
+#include "cli/progress.h"
+#include "engine/tune_file.h"
+#include "evaluate/tune.h"
+#include "format/packed_file.h"
+#include "model/model_spec.h"
+#include "text/json_text.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kDefaultTokens = 4096;
+constexpr double kMaxKl = 100;
+
+std::string HeadsText(const TuneResult& result) {
+  std::vector<std::string> heads;
+  for (const DenseHead& head : result.chosen.policy.dense_heads) {
+    heads.push_back(fmt::format("{}:{}", head.layer, head.kv_head));
+  }
+  return heads.empty() ? "none" : fmt::format("{}", fmt::join(heads, ", "));
+}
+
+std::string BreakEvenText(const TuneResult& result) {
+  if (!result.break_even_tokens) return "none: dense is faster at all lengths that were timed";
+  if (*result.break_even_tokens == 0)
+    return "none: sparse is faster at all lengths that were timed";
+  return fmt::format("{} tokens; longer prompts are read faster by the policy",
+                     CountText(*result.break_even_tokens));
+}
+
+std::string ResultText(const TuneResult& result, const TuneOptions& options) {
+  std::string text = fmt::format(
+      "policy      {}\nKL          {:.4f} of at most {} nats\ndensity     {:.1f}% of the past's "
+      "blocks read\ninduction   {} (layer:KV head, dense)\nlayers      {} (dense)\n",
+      PolicyText(result.chosen.policy), result.chosen.kl, options.max_kl,
+      100 * result.chosen.density, HeadsText(result),
+      result.chosen.policy.dense_layers.empty()
+          ? "none"
+          : fmt::format("{}", fmt::join(result.chosen.policy.dense_layers, ", ")));
+  for (const TuneTiming& timing : result.timings) {
+    text += fmt::format("time        {} tokens: {:.2f} s dense, {:.2f} times that by the policy\n",
+                        CountText(timing.num_tokens), timing.dense_seconds, timing.ratio);
+  }
+  return text + fmt::format("break-even  {}\n", BreakEvenText(result));
+}
+
+class TuneCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "tune",
+            .summary = "find the sparse prefill that suits a model",
+            .usages = {"MODEL --text FILE... [--kl X] [--tokens N] [--json] [-o FILE]"},
+            .description =
+                {"Finds out which attention heads and layers of the model must stay dense, whether "
+                 "a share or a threshold of blocks loses less, how many blocks keep its answers "
+                 "within a stated divergence on the given texts, and from which length on a sparse "
+                 "prefill is faster. Saves this beside the model as MODEL.tune.json, with the "
+                 "numbers that it was chosen by. From then on --prefill auto uses it, and "
+                 "--prefill sparse without --sparse.",
+                 "Give texts of the kind that the model will read: prose, code, documentation. It "
+                 "takes minutes: each text is read some twenty times, so a large model takes "
+                 "long, and --tokens makes it shorter. Times count for this machine and --threads; "
+                 "what is lost does not depend on them. Nothing is written before the end."},
+            .examples = {"baton tune model.gguf --text book.txt --text manual.txt",
+                         "baton run model.gguf -f book.txt -p 'Who wrote it?' --prefill auto"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Tuning");
+    options.Files({.names = "--text", .value = "FILE", .help = "A text in UTF-8; may be repeated"},
+                  &text_paths_);
+    options.Real({.names = "--kl",
+                  .value = "X",
+                  .help = "Divergence that is allowed: KL(dense || sparse) in nats, mean over "
+                          "positions and texts (default: 0.02)"},
+                 {.min = 1e-6, .max = kMaxKl}, &max_kl_);
+    options.Integer({.names = "--tokens",
+                     .value = "N",
+                     .help = "Tokens of each text that are read, from its start (default: 4096, "
+                             "or the context)"},
+                    {.min = kLeastTuneTokens, .max = ModelLimits::kMaxContext}, &tokens_);
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    options.OutputFile({.names = "-o,--output",
+                        .value = "FILE",
+                        .help = "Where to save it (default: MODEL.tune.json; elsewhere nothing "
+                                "finds it)"},
+                       &output_);
+    compute_.Declare(options);
+  }
+
+  Result<> Check() override {
+    if (Result<> model = model_.Check(); !model) return model;
+    if (text_paths_.empty()) return Fail(ErrorCode::kInvalid, "name a text: --text FILE");
+    return {};
+  }
+
+  Result<> Run(Console& console) override {
+    const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    if (load->prefill_policy || load->tuned_prefill != TunedPrefill::kNone) {
+      return Fail(ErrorCode::kInvalid,
+                  "tune finds out how prompts are best read; it takes no --prefill");
+    }
+    const Result<GgufFile> file = GgufFile::Open(model_.path());
+    if (!file) return Forward(file);
+    const std::string path = output_.value_or(TunePathOf(*file));
+    // Known before minutes have passed.
+    if (Result<> writable = CheckTunePath(path); !writable) return writable;
+    std::vector<std::string> texts;
+    for (const std::string& text_path : text_paths_) {
+      Result<std::string> text = ReadTextOrInput(text_path, console.in);
+      if (text) text = RequireUtf8(std::move(*text), text_path);
+      if (!text) return Forward(text);
+      texts.push_back(*std::move(text));
+    }
+    Result<LoadedModel> model = OpenModel(*load, console);
+    if (!model) return Forward(model);
+    TuneOptions options;
+    options.max_kl = max_kl_.value_or(options.max_kl);
+    if (Result<> encoded = Encode(texts, *model, options); !encoded) return encoded;
+    return compute_.Finish(
+        TuneAndSave(*model, options, {.path = path, .fingerprint = FingerprintOf(*file)}, console),
+        console);
+  }
+
+ private:
+  struct Target {
+    std::string path;
+    Hash128 fingerprint;
+  };
+
+  // The tokens of each text, as long as they are read.
+  Result<> Encode(const std::vector<std::string>& texts, const LoadedModel& model,
+                  TuneOptions& options) const {
+    const Tokenizer& tokenizer = *model.tokenizer;
+    const int64_t most = std::min(tokens_.value_or(kDefaultTokens), model.context_tokens);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Result<std::vector<TokenId>> tokens =
+          tokenizer.Encode(texts[i], {.add_special = true, .parse_special = false});
+      if (!tokens) return Forward(tokens);
+      if (std::ssize(*tokens) < kLeastTuneTokens) {
+        return Fail(
+            ErrorCode::kInvalid,
+            fmt::format("{}: has {} tokens; a text to tune with needs at least {}", text_paths_[i],
+                        CountText(std::ssize(*tokens)), CountText(kLeastTuneTokens)));
+      }
+      if (std::ssize(*tokens) > most) tokens->resize(static_cast<size_t>(most));
+      options.texts.push_back(*std::move(tokens));
+    }
+    return {};
+  }
+
+  Result<> TuneAndSave(LoadedModel& model, const TuneOptions& options, const Target& target,
+                       Console& console) const {
+    Progress progress(
+        console.status, console.clock,
+        {.what = "Tuning", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    const InterruptScope scope(console.interrupt);
+    const Result<TuneResult> result = Tune(
+        model, options, [&](int64_t done, int64_t total) { progress.Update(done, total); },
+        console.interrupt.requested());
+    progress.Clear();
+    if (!result) return Forward(result);
+    if (!result->meets_kl) {
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("no policy that was tried keeps to a KL of {} nats; the nearest loses "
+                      "{:.4f} and reads {:.1f}% of the past's blocks; allow more with --kl",
+                      options.max_kl, result->chosen.kl, 100 * result->chosen.density));
+    }
+    const Tuning tuning{.path = target.path,
+                        .policy = result->chosen.policy,
+                        .break_even_tokens = result->break_even_tokens};
+    const std::string measured = TuneJson(*result, options);
+    Result<> written =
+        WriteTuneFile({.tuning = tuning, .fingerprint = target.fingerprint, .measured = measured});
+    if (!written) return written;
+    return console.out.Write(json_ ? Json(tuning, measured)
+                                   : ResultText(*result, options) +
+                                         fmt::format("saved       {}\n", target.path));
+  }
+
+  static std::string Json(const Tuning& tuning, const std::string& measured) {
+    nlohmann::ordered_json json = {{"file", tuning.path},
+                                   {"policy", PolicyText(tuning.policy)},
+                                   {"break_even_tokens", nullptr},
+                                   {"measured", nlohmann::ordered_json::parse(measured)}};
+    if (tuning.break_even_tokens) json["break_even_tokens"] = *tuning.break_even_tokens;
+    return JsonText(json);
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  std::vector<std::string> text_paths_;
+  std::optional<double> max_kl_;
+  std::optional<int64_t> tokens_;
+  bool json_ = false;
+  std::optional<std::string> output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTuneCommand() {
+  return std::make_unique<TuneCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Tuned models: tune, --prefill auto, and --prefill sparse that finds a tune file."""
+import json
+import pathlib
+import shutil
+import tempfile
+
+from baton_case import SMOL, BatonCase, cached, main
+
+TEXT = pathlib.Path(__file__).parents[1] / "data/golden/text/kjv-slice.txt"
+
+
+class Tuned(BatonCase):
+    def model(self):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        path = folder / "model.gguf"
+        shutil.copyfile(cached(SMOL), path)
+        return path
+
+    def answer(self, path, count, *options):
+        words = " ".join(TEXT.read_text().split()[:count])
+        return json.loads(self.ok("run", path, "-p", words, "--raw", "-n", "4", "--temp", "0",
+                                  "--json", "--logprobs", "1", *options))
+
+    def test_tune_and_auto(self):
+        path = self.model()
+        file = pathlib.Path(f"{path}.tune.json")
+        # Without a tune file auto says what to do, and sparse has its default.
+        line = self.fails("run", path, "-p", "Hello", "--prefill", "auto")
+        self.assertRegex(line, r"model\.gguf\.tune\.json: the model is not tuned; tune it with: "
+                               r"baton tune .*model\.gguf")
+        # A file that is not ours stays.
+        file.write_text('{"recipe": 1}')
+        self.assertIn("tune file", self.fails("tune", path, "--text", TEXT))
+        self.assertEqual(file.read_text(), '{"recipe": 1}')
+        file.unlink()
+        self.assertIn("--prefill", self.fails("tune", path, "--text", TEXT, "--prefill", "sparse"))
+
+        result = json.loads(self.ok("tune", path, "--text", TEXT, "--tokens", "1536", "--kl", "0.05",
+                                    "--json", timeout=900))
+        saved = json.loads(file.read_text())
+        self.assertEqual(result["file"], str(file))
+        for key in ("policy", "break_even_tokens", "measured"):
+            self.assertEqual(result[key], saved[key])
+        measured = saved["measured"]
+        self.assertLessEqual(measured["kl"], 0.05)
+        self.assertLess(measured["density"], 1)
+        # The induction heads of this model, as an independent study found them.
+        heads = {(head["layer"], head["kv_head"]) for head in measured["induction_heads"]
+                 if head["score"] > 0.15}
+        self.assertLessEqual({(17, 1), (18, 2), (20, 2), (23, 0), (23, 2)}, heads)
+        self.assertLessEqual(len(heads), 9)
+
+        # A break-even that the test knows, whatever the machine.
+        saved["break_even_tokens"] = 500
+        file.write_text(json.dumps(saved))
+        short = self.answer(path, 100, "--prefill", "auto")
+        self.assertEqual(short["policy"]["prefill"], "dense")
+        self.assertEqual(short["policy"]["tune_file"], str(file))
+        self.assertEqual(short["tokens"], self.answer(path, 100)["tokens"])
+        long = self.answer(path, 1200, "--prefill", "auto")
+        self.assertEqual(long["policy"]["prefill"], saved["policy"])
+        self.assertLess(long["figures"]["sparse_prefill"]["density"], 1)
+        for options in ([], ["--sparse", saved["policy"]]):
+            again = self.answer(path, 1200, "--prefill", "sparse", *options)
+            self.assertEqual(again["tokens"], long["tokens"])
+            self.assertEqual(again["policy"]["prefill"], saved["policy"])
+        self.assertIn(f"policy   {saved['policy']}",
+                      self.baton("run", path, "-f", TEXT, "-n", "1", "--prefill", "auto").stderr
+                      .decode())
+
+        # Damage, another model's, a newer one: refused where it is used, and nowhere else.
+        for change, words in [({"baton_tune": 9}, "version 9"), ({"model": "0" * 32}, "another model"),
+                              ({"policy": "rule=share:7"}, "damaged tune file")]:
+            file.write_text(json.dumps({**saved, **change}))
+            for mode in ("auto", "sparse"):
+                line = self.fails("run", path, "-p", "Hello", "--prefill", mode)
+                self.assertRegex(line, rf"tune\.json: .*{words}.*baton tune")
+            self.ok("run", path, "-p", "Hello", "-n", "1")
+            self.ok("run", path, "-p", "Hello", "-n", "1", "--prefill", "sparse",
+                    "--sparse", "rule=share:0.2")
+
+    def test_what_tune_refuses(self):
+        path = cached(SMOL)
+        short = self.folder / "short.txt"
+        short.write_text("Too short a text.")
+        self.assertRegex(self.fails("tune", path, "--text", short), r"short\.txt: has \d+ tokens; .*1,024")
+        self.assertIn("name a text", self.fails("tune", path))
+        line = self.fails("tune", path, "--text", TEXT, "--tokens", "1024", "--kl", "0.000001",
+                          "-o", self.folder / "tight.json", timeout=900)
+        self.assertRegex(line, r"no policy that was tried keeps to a KL of 1e-06 nats; .*--kl")
+        self.assertFalse((self.folder / "tight.json").exists())
+
+
+if __name__ == "__main__":
+    main()
