@@ -33,7 +33,7 @@ TEST(Profile, TableHasSharesRestAndLayers) {
   ManualClock clock;
   const std::string text = ProfileText(Recorded(clock));
   EXPECT_THAT(text, HasSubstr("prefill of 1,234 rows"));
-  EXPECT_THAT(text, ContainsRegex("query +7.0 ms +70.0 %"));
+  EXPECT_THAT(text, ContainsRegex("query, key, value +7.0 ms +70.0 %"));
   EXPECT_THAT(text, ContainsRegex("everything else +2.0 ms +20.0 %"));
   EXPECT_THAT(text, ContainsRegex("steps +10.0 ms +100.0 %"));
   EXPECT_THAT(text, HasSubstr("most 5.0 ms (layer 1)"));
@@ -47,7 +47,7 @@ TEST(Profile, TraceIsWhatViewersRead) {
   EXPECT_EQ(json[0].at("name"), "prefill step");
   EXPECT_EQ(json[0].at("ts"), 0.0);
   EXPECT_EQ(json[0].at("dur"), 10000.0);
-  EXPECT_EQ(json[3].at("name"), "query");
+  EXPECT_EQ(json[3].at("name"), "query, key, value");
   EXPECT_EQ(json[3].at("ts"), 3000.0);
   EXPECT_EQ(json[3].at("dur"), 5000.0);
   EXPECT_EQ(json[3].at("args").at("layer"), 1);

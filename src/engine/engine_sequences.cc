@@ -39,11 +39,21 @@ Result<> Engine::Loop::Logits(
   StepPlan plan;
   SequenceStep& step = plan.sequences.emplace_back();
   step.blocks.assign(table.blocks().begin(), table.blocks().end());
-  const std::optional<SparsePolicy>& policy = model_->options.prefill_policy;
-  if (policy && count > policy->min_prompt_tokens) step.prompt_tokens = count;
+  Result<std::optional<SparsePolicy>> policy = PolicyOfPrompt({}, count, *model_);
+  if (!policy) return Forward(policy);
+  int64_t chunk = config_.max_step_tokens;
+  const SparsePolicy* policies[] = {nullptr};
+  if (*policy) {
+    if (Result<> admitted = forward_->Admit(**policy); !admitted) return admitted;
+    policies[0] = &**policy;
+    step.prompt_tokens = count;
+    // Tiles stay whole. A model's chunk is at least one unit long (CheckPolicy).
+    const int64_t unit = ReuseOfPrompt(*policy, count, model_->model->spec()).unit;
+    chunk = chunk / unit * unit;
+  }
   auto next = positions.begin();
   for (int64_t first = 0; first < count; first += step.num_rows()) {
-    const int64_t end = std::min(first + config_.max_step_tokens, count);
+    const int64_t end = std::min(first + chunk, count);
     step.first_position = first;
     step.tokens.assign(tokens.begin() + first, tokens.begin() + end);
     step.logit_rows.clear();
@@ -54,7 +64,8 @@ Result<> Engine::Loop::Logits(
     const auto pass_on = [&](std::span<const RowLogits> rows) {
       for (const RowLogits& row : rows) visit(first + row.row, row.logits);
     };
-    if (Result<> run = forward_->Run(plan, pass_on, {.cancel = cancel}); !run) return run;
+    const StepControl control = {.cancel = cancel, .policies = policies};
+    if (Result<> run = forward_->Run(plan, pass_on, control); !run) return run;
   }
   return {};
 }
@@ -87,6 +98,12 @@ Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
                                    const SavedSequenceProgress& progress) const {
   const KeptSequence* kept = scheduler_.sessions().Find(session);
   if (kept == nullptr || kept->ledger.computed == 0) {
+    if (StatesPrefill({}, *model_)) {
+      return Fail(ErrorCode::kInvalid,
+                  "there is no cache to save: of a sparse prefill only whole tiles before the dense "
+                  "ones at its end can serve another prompt, and this prompt has none; take a "
+                  "longer prompt or --prefill dense");
+    }
     return Fail(ErrorCode::kInvalid, "there is no cache to save: nothing was computed");
   }
   const int64_t computed = kept->ledger.computed;

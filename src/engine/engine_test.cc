@@ -568,6 +568,39 @@ TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
   EXPECT_GT(preemptions, 10u);
 }
 
+// What is evaluated is what a request sees, whatever the chunk: also one that is no multiple of a
+// tile, and under a policy that leaves this prompt dense.
+TEST_F(EngineTest, LogitsOfASparsePrefillAreTheSameForAnyChunk) {
+  wide_ = true;
+  SparsePolicy policy{.rule = SelectionRule::kShare,
+                      .share = 0.3,
+                      .estimate = BlockEstimate::kFar,
+                      .sink_tokens = 64,
+                      .window_tokens = 64,
+                      .last_tiles = 1,
+                      .min_prompt_tokens = 90};
+  const auto logits = [&](int64_t chunk, const std::optional<SparsePolicy>& reads) {
+    Open(2, chunk, reads);
+    Start(Config());
+    std::vector<std::vector<float>> rows;
+    const std::atomic<bool> cancel = false;
+    const Result<> done = engine_->Logits(
+        Prompt(430, 1), {0, 63, 200, 331, 429},
+        [&](int64_t, std::span<const float> row) { rows.emplace_back(row.begin(), row.end()); },
+        cancel);
+    EXPECT_TRUE(done.has_value()) << done.error().message;
+    return rows;
+  };
+  const auto dense = logits(448, std::nullopt);
+  const auto whole = logits(448, policy);
+  EXPECT_NE(whole, dense);
+  for (const int64_t chunk : {64, 100, 129, 200, 300}) {
+    EXPECT_EQ(logits(chunk, policy), whole) << "chunk " << chunk;
+  }
+  policy.min_prompt_tokens = 430;
+  EXPECT_EQ(logits(100, policy), dense);
+}
+
 // Requests of one engine, each with a policy of its own: dense, two sparse ones, one that leaves
 // short prompts dense, and one that keeps all. None finds what another policy left, in memory or on
 // disk.

@@ -1,5 +1,7 @@
 #include "forward/prefill.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -44,6 +46,26 @@ void PrefillPhase::Attend(const PhaseArgs& args, const PrefillPolicyArgs& policy
   }
   // Sequence by sequence, so that each has its own policy and report; their tiles are many.
   for (size_t i = 0; i < prompt_tokens_.size(); ++i) AttendSparse(args, policy, i);
+}
+
+Result<> PrefillPhase::CheckTiles(const PrefillPolicyArgs& policy,
+                                  const AttentionShape& shape) const {
+  for (size_t i = 0; i < prompt_tokens_.size(); ++i) {
+    const SparsePolicy* own = PolicyOf(policy, i);
+    if (own == nullptr) continue;
+    const int64_t tile = TilePositions(*own, shape.GroupSize());
+    const int64_t first = attention()[i].first_position;
+    const int64_t end = first + attention()[i].num_rows;
+    const auto cuts = [&](int64_t position) {
+      return position < prompt_tokens_[i] && position % tile != 0;
+    };
+    if (!cuts(first) && !cuts(end)) continue;
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("sequence {}: positions {} to {} of a prompt of {} cut a tile of {} "
+                            "positions of its sparse prefill; read whole tiles",
+                            plan_index_[i], first, end, prompt_tokens_[i], tile));
+  }
+  return {};
 }
 
 void PrefillPhase::AttendSparse(const PhaseArgs& args, const PrefillPolicyArgs& policy,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/result.h"
 #include "forward/phase.h"
 #include "kernels/attention_prefill_sparse.h"
 
@@ -28,7 +29,7 @@ struct PrefillPolicyArgs {
   std::span<const SparsePolicy* const> policies = {};
   int layer = 0;
   // One for each sequence of the step's plan, in its order; an entry, or the whole, may be missing.
-  std::span<PrefillReport* const> reports;
+  std::span<PrefillReport* const> reports = {};
   Clock* clock = nullptr;            // for the reports' times; null for none
   TileObserver* observer = nullptr;  // null for none
 };
@@ -41,7 +42,11 @@ class PrefillPhase : public StepPhase {
   // `index` is the sequence's place in the plan.
   void Add(const SequenceStep& sequence, int64_t index, int64_t first_row, const BlockPool& pool);
 
-  // Requires: the layer's K and V of the step are written.
+  // Whether rows that a policy rules come in whole tiles, but for the prompt's last one: a tile's
+  // rows choose together.
+  // Errors: invalid, with the first sequence that cuts one.
+  Result<> CheckTiles(const PrefillPolicyArgs& policy, const AttentionShape& shape) const;
+  // Requires: CheckTiles; the layer's K and V of the step are written.
   void Attend(const PhaseArgs& args, const PrefillPolicyArgs& policy) const;
 
   struct WorkspaceNeeds {

@@ -251,5 +251,33 @@ TEST(Relations, AStepCancelledByAnotherThreadLeavesWhatWasBefore) {
   }
 }
 
+// The rows of a tile of a sparse prefill choose together, so a step that has only some of them would
+// give other bits: it is refused. The prompt's last tile may be short, what follows it may be cut.
+TEST(Relations, AStepThatCutsASparseTileIsRefused) {
+  const Model model = LoadTiny({.layers = 2});
+  const SparsePolicy policy{.tile_positions = 32};
+  const SparsePolicy* policies[] = {&policy};
+  ForwardRig rig(model, {});
+  ASSERT_TRUE(rig.forward().Admit(policy).has_value());
+  const size_t sequence = rig.Add(RandomTokens(200, model.spec().vocab_size, 8));
+  const std::atomic<bool> cancel = false;
+  const auto run = [&](int64_t count) {
+    StepPlan plan = PlanNext(rig.sequence(sequence), count);
+    plan.sequences[0].prompt_tokens = 150;
+    return rig.forward().Run(plan, [](std::span<const RowLogits>) {},
+                             {.cancel = cancel, .policies = policies});
+  };
+  for (const int64_t count : {1, 31, 33, 149}) {
+    const Result<> done = run(count);
+    ASSERT_FALSE(done.has_value()) << count;
+    EXPECT_EQ(done.error().code, ErrorCode::kInvalid);
+    EXPECT_NE(done.error().message.find("cut a tile of 32"), std::string::npos);
+  }
+  for (const int64_t count : {32, 64, 150, 170}) {
+    const Result<> done = run(count);
+    EXPECT_TRUE(done.has_value()) << count << ": " << done.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace baton

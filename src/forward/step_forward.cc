@@ -142,6 +142,8 @@ Result<> StepForward::Run(const StepPlan& plan, LogitVisitor visit, const StepCo
   if (!valid) return valid;
   if (plan.sequences.empty()) return {};
   PlanPhases(plan);
+  valid = prefill_.CheckTiles({.policy = PolicyOf(options_), .policies = control.policies}, shape_);
+  if (!valid) return valid;
   ThreadPool& threads = decoder_.context().pool;
   OpRecorder* recorder = decoder_.recorder();
   if (recorder != nullptr) {

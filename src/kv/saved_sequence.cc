@@ -210,8 +210,9 @@ Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSe
   if (header.key != kind.key || header.block_bytes != kind.block_bytes) {
     return Fail(ErrorCode::kInvalid,
                 path +
-                    ": was saved with another model, another --precision or another version of "
-                    "Baton; save it anew with this one");
+                    ": was saved with another model, another --precision, another prefill policy "
+                    "(--prefill, --sparse) or another version of Baton; save it anew with this "
+                    "one");
   }
   if (header.file_bytes != file_bytes) {
     return Damaged(path, fmt::format("it has {} bytes and says {}", file_bytes, header.file_bytes));

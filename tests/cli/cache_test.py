@@ -50,6 +50,7 @@ class Cache(BatonCase):
         self.ask("--save-kv", saved)
         run = ["run", cached(SMOL), "-p", "Hello", "-n", "1", "--load-kv"]
         self.assertIn("another --precision", self.fails(*run, saved, "--precision", "exact"))
+        self.assertIn("another prefill policy", self.fails(*run, saved, "--prefill", "sparse"))
         self.assertIn("another model", self.fails("run", cached(GEMMA), "--raw", "-p", "Hello", "-n",
                                                   "1", "--load-kv", saved))
         self.assertRegex(self.fails(*run, saved, "--ctx", "64"), r"more than the context of 64.*--ctx")
@@ -64,6 +65,14 @@ class Cache(BatonCase):
         self.assertRegex(self.fails(*run, saved), r"other\.kv: the checksum of block \d+ is wrong")
         os.truncate(saved, os.path.getsize(saved) - 1)
         self.assertIn("damaged", self.fails(*run, saved))
+
+    def test_a_short_sparse_prompt_leaves_nothing_to_save(self):
+        saved = self.folder / "short.kv"
+        said = self.fails("run", cached(SMOL), "-p", "hi", "-n", "1", "--prefill", "sparse",
+                          "--save-kv", saved)
+        self.assertIn("whole tiles", said)
+        self.assertIn("--prefill dense", said)
+        self.assertFalse(saved.exists())
 
     def test_a_cache_of_no_use_is_told(self):
         saved = self.folder / "useless.kv"
