@@ -568,10 +568,8 @@ TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
   EXPECT_GT(preemptions, 10u);
 }
 
-// Requests of one engine, each with a policy of its own: dense, two sparse ones, one that leaves
-// short prompts dense, and one that keeps all. None finds what another policy left, in memory or on
-// disk.
-TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
+// Six ways to read a prompt; the last is as the model was opened.
+std::vector<PrefillWish> Wishes() {
   const SparsePolicy thin{.rule = SelectionRule::kShare,
                           .share = 0.3,
                           .estimate = BlockEstimate::kFar,
@@ -586,12 +584,19 @@ TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
   short_is_dense.min_prompt_tokens = 200;
   SparsePolicy all = thin;
   all.rule = SelectionRule::kAll;
-  const std::vector<PrefillWish> wishes = {{.mode = PrefillMode::kDense},
-                                           {.mode = PrefillMode::kSparse, .policy = thin},
-                                           {.mode = PrefillMode::kSparse, .policy = other},
-                                           {.mode = PrefillMode::kSparse, .policy = short_is_dense},
-                                           {.mode = PrefillMode::kSparse, .policy = all},
-                                           {.mode = PrefillMode::kDefault}};
+  return {{.mode = PrefillMode::kDense},
+          {.mode = PrefillMode::kSparse, .policy = thin},
+          {.mode = PrefillMode::kSparse, .policy = other},
+          {.mode = PrefillMode::kSparse, .policy = short_is_dense},
+          {.mode = PrefillMode::kSparse, .policy = all},
+          {.mode = PrefillMode::kDefault}};
+}
+
+// Requests of one engine, each with a policy of its own: dense, two sparse ones, one that leaves
+// short prompts dense, and one that keeps all. None finds what another policy left, in memory or on
+// disk.
+TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
+  const std::vector<PrefillWish> wishes = Wishes();
   wide_ = true;
   const ScratchFolder folder;
   const auto ask = [&](int64_t count, size_t wish) {
@@ -657,13 +662,25 @@ TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
   }
   EXPECT_GT(hits, 1000u);
   EXPECT_GT(disk_hits, 20);
-  // The policies are what they are meant to be.
-  EXPECT_NE((expected[{400, 1}]), (expected[{400, 0}]));
-  EXPECT_NE((expected[{400, 2}]), (expected[{400, 0}]));
-  EXPECT_NE((expected[{400, 2}]), (expected[{400, 1}]));
-  EXPECT_EQ((expected[{400, 3}]), (expected[{400, 1}]));
-  EXPECT_EQ((expected[{180, 3}]), (expected[{180, 0}]));
-  EXPECT_EQ((expected[{400, 4}]), (expected[{400, 0}]));
+}
+
+// The ways of the mixes above are what they are meant to be.
+TEST_F(EngineTest, PoliciesDifferAsTheySay) {
+  wide_ = true;
+  Open(1, 448);
+  const auto answer = [&](int64_t count, size_t wish) {
+    GenerationRequest request = Request(Prompt(count, 1), 40);
+    request.prefill = Wishes()[wish];
+    return Alone(request);
+  };
+  const auto dense = answer(400, 0);
+  EXPECT_NE(answer(400, 1), dense);
+  EXPECT_NE(answer(400, 2), dense);
+  EXPECT_NE(answer(400, 2), answer(400, 1));
+  EXPECT_EQ(answer(400, 3), answer(400, 1));
+  EXPECT_EQ(answer(180, 3), answer(180, 0));
+  EXPECT_EQ(answer(400, 4), dense);
+  EXPECT_EQ(answer(400, 5), dense);
 }
 
 // Prompts around the borders of blocks and tiles, and one that is a single token again and again.
