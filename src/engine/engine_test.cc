@@ -683,6 +683,42 @@ TEST_F(EngineTest, PoliciesDifferAsTheySay) {
   EXPECT_EQ(answer(400, 5), dense);
 }
 
+// What is saved serves only who would compute it: a short prompt, which its policy leaves dense, is
+// no beginning of a long one that is sparse, and a sparse one is refused where prompts are dense.
+TEST_F(EngineTest, SavedSequencesKeepTheirPolicy) {
+  SparsePolicy policy = *Wishes()[1].policy;
+  policy.min_prompt_tokens = 200;
+  wide_ = true;
+  const ScratchFolder folder;
+  const auto ask = [&](int64_t count) {
+    GenerationRequest request = Request(Prompt(count, 1), 20);
+    request.session = 1;
+    return request;
+  };
+  Open(1, 128, policy);
+  const auto expected = Alone(ask(400));
+  for (const int64_t count : {180, 300}) {
+    const std::string path = folder.path() + "/" + std::to_string(count);
+    Open(1, 128, policy);
+    Start(Config());
+    Submit(ask(count));
+    Drain();
+    ASSERT_TRUE(engine_->SaveSession(1, path, nullptr).has_value());
+    Start(Config());
+    const Result<> loaded = engine_->LoadSession(1, path, nullptr);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    const auto listener = Submit(ask(400));
+    Drain();
+    EXPECT_EQ(Choices(listener->tokens), expected) << count;
+    // Tiles of the tail are not kept; dense blocks serve nobody here.
+    EXPECT_EQ((*listener->done)->figures.cached_tokens > 0, count == 300);
+    Open(1, 128);
+    Start(Config());
+    EXPECT_EQ(engine_->LoadSession(1, path, nullptr).has_value(), count == 180);
+    engine_->DropSession(1);
+  }
+}
+
 // Prompts around the borders of blocks and tiles, and one that is a single token again and again.
 TEST_F(EngineTest, SparsePrefillsOfShortAndUniformPrompts) {
   const SparsePolicy policy{.rule = SelectionRule::kShare,
