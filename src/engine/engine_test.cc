@@ -601,10 +601,8 @@ TEST_F(EngineTest, LogitsOfASparsePrefillAreTheSameForAnyChunk) {
   EXPECT_EQ(logits(100, policy), dense);
 }
 
-// Requests of one engine, each with a policy of its own: dense, two sparse ones, one that leaves
-// short prompts dense, and one that keeps all. None finds what another policy left, in memory or on
-// disk.
-TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
+// Six ways to read a prompt; the last is as the model was opened.
+std::vector<PrefillWish> Wishes() {
   const SparsePolicy thin{.rule = SelectionRule::kShare,
                           .share = 0.3,
                           .estimate = BlockEstimate::kFar,
@@ -619,12 +617,19 @@ TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
   short_is_dense.min_prompt_tokens = 200;
   SparsePolicy all = thin;
   all.rule = SelectionRule::kAll;
-  const std::vector<PrefillWish> wishes = {{.mode = PrefillMode::kDense},
-                                           {.mode = PrefillMode::kSparse, .policy = thin},
-                                           {.mode = PrefillMode::kSparse, .policy = other},
-                                           {.mode = PrefillMode::kSparse, .policy = short_is_dense},
-                                           {.mode = PrefillMode::kSparse, .policy = all},
-                                           {.mode = PrefillMode::kDefault}};
+  return {{.mode = PrefillMode::kDense},
+          {.mode = PrefillMode::kSparse, .policy = thin},
+          {.mode = PrefillMode::kSparse, .policy = other},
+          {.mode = PrefillMode::kSparse, .policy = short_is_dense},
+          {.mode = PrefillMode::kSparse, .policy = all},
+          {.mode = PrefillMode::kDefault}};
+}
+
+// Requests of one engine, each with a policy of its own: dense, two sparse ones, one that leaves
+// short prompts dense, and one that keeps all. None finds what another policy left, in memory or on
+// disk.
+TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
+  const std::vector<PrefillWish> wishes = Wishes();
   wide_ = true;
   const ScratchFolder folder;
   const auto ask = [&](int64_t count, size_t wish) {
@@ -690,13 +695,61 @@ TEST_F(EngineTest, RequestsOfDifferentPoliciesAreWhatTheyAreAlone) {
   }
   EXPECT_GT(hits, 1000u);
   EXPECT_GT(disk_hits, 20);
-  // The policies are what they are meant to be.
-  EXPECT_NE((expected[{400, 1}]), (expected[{400, 0}]));
-  EXPECT_NE((expected[{400, 2}]), (expected[{400, 0}]));
-  EXPECT_NE((expected[{400, 2}]), (expected[{400, 1}]));
-  EXPECT_EQ((expected[{400, 3}]), (expected[{400, 1}]));
-  EXPECT_EQ((expected[{180, 3}]), (expected[{180, 0}]));
-  EXPECT_EQ((expected[{400, 4}]), (expected[{400, 0}]));
+}
+
+// The ways of the mixes above are what they are meant to be.
+TEST_F(EngineTest, PoliciesDifferAsTheySay) {
+  wide_ = true;
+  Open(1, 448);
+  const auto answer = [&](int64_t count, size_t wish) {
+    GenerationRequest request = Request(Prompt(count, 1), 40);
+    request.prefill = Wishes()[wish];
+    return Alone(request);
+  };
+  const auto dense = answer(400, 0);
+  EXPECT_NE(answer(400, 1), dense);
+  EXPECT_NE(answer(400, 2), dense);
+  EXPECT_NE(answer(400, 2), answer(400, 1));
+  EXPECT_EQ(answer(400, 3), answer(400, 1));
+  EXPECT_EQ(answer(180, 3), answer(180, 0));
+  EXPECT_EQ(answer(400, 4), dense);
+  EXPECT_EQ(answer(400, 5), dense);
+}
+
+// What is saved serves only who would compute it: a short prompt, which its policy leaves dense, is
+// no beginning of a long one that is sparse, and a sparse one is refused where prompts are dense.
+TEST_F(EngineTest, SavedSequencesKeepTheirPolicy) {
+  SparsePolicy policy = *Wishes()[1].policy;
+  policy.min_prompt_tokens = 200;
+  wide_ = true;
+  const ScratchFolder folder;
+  const auto ask = [&](int64_t count) {
+    GenerationRequest request = Request(Prompt(count, 1), 20);
+    request.session = 1;
+    return request;
+  };
+  Open(1, 128, policy);
+  const auto expected = Alone(ask(400));
+  for (const int64_t count : {180, 300}) {
+    const std::string path = folder.path() + "/" + std::to_string(count);
+    Open(1, 128, policy);
+    Start(Config());
+    Submit(ask(count));
+    Drain();
+    ASSERT_TRUE(engine_->SaveSession(1, path, nullptr).has_value());
+    Start(Config());
+    const Result<> loaded = engine_->LoadSession(1, path, nullptr);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    const auto listener = Submit(ask(400));
+    Drain();
+    EXPECT_EQ(Choices(listener->tokens), expected) << count;
+    // Tiles of the tail are not kept; dense blocks serve nobody here.
+    EXPECT_EQ((*listener->done)->figures.cached_tokens > 0, count == 300);
+    Open(1, 128);
+    Start(Config());
+    EXPECT_EQ(engine_->LoadSession(1, path, nullptr).has_value(), count == 180);
+    engine_->DropSession(1);
+  }
 }
 
 // Prompts around the borders of blocks and tiles, and one that is a single token again and again.

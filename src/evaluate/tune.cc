@@ -100,7 +100,7 @@ class Tuner {
     Result<> done = FindInductionHeads();
     if (done) done = FindLayers();
     if (done) done = ChooseRule();
-    if (done) done = TimeBoth();
+    if (done && result_.meets_kl) done = TimeBoth();
     if (!done) return Forward(done);
     return std::move(result_);
   }

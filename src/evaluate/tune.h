@@ -60,7 +60,7 @@ struct TuneResult {
   std::vector<LayerLoss> layers;         // of those that see everything
   std::vector<TuneTrial> trials;         // in the order of trying
   TuneTrial chosen;
-  bool meets_kl = false;  // whether the chosen one does
+  bool meets_kl = false;  // whether the chosen one does; if not, nothing is timed
   std::vector<TuneTiming> timings;
   std::optional<int64_t> break_even_tokens;  // nothing: dense is faster at all lengths
 };

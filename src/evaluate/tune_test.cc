@@ -117,6 +117,7 @@ TEST_F(TuneTest, WhereNothingKeepsToTheBoundTheNearestIsTold) {
   const Result<TuneResult> result = Tune(*model_, options_, nullptr, go_on_);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_FALSE(result->meets_kl);
+  EXPECT_TRUE(result->timings.empty());
   for (const TuneTrial& trial : result->trials) {
     if (trial.policy.rule != result->chosen.policy.rule) continue;
     EXPECT_GE(trial.kl, result->chosen.kl);
