@@ -22,6 +22,8 @@ from peer_runs import accuracy, engines, install, report, rounds, rows, summary 
 
 PREFILL = rows.Row("m-prefill-512", "M, prefill 512", "m", "prefill", 512, bars=(8, 1.25, 3.5))
 DECODE = rows.Row("m-decode-2048", "M, decode at depth 2,048", "m", "decode", 32, 2048)
+REQUESTS = rows.Row("m-requests-16", "M, 16 requests", "m", "requests", 64, depth=512, sequences=16,
+                    bars=(4, None, None), vllm_bar=2)
 BATCH = rows.Row("m-batch-16", "M, 16 sequences at once", "m", "batch", 32, sequences=16)
 
 
@@ -44,6 +46,17 @@ class Outputs(unittest.TestCase):
                 '{"n_kv_max": 2048, "pp": 1, "tg": 32, "pl": 16, "speed_tg": 301.5, "speed": 280}\n'
                 "\nllama_perf_context_print: load time = 1.00 ms\n")
         self.assertEqual(engines.batched_bench_rate(text, BATCH), 301.5)
+
+    def test_whole_requests(self):
+        text = ('{"n_kv_max": 9, "pp": 512, "tg": 64, "pl": 1, "speed_tg": 90.5, "speed": 80}\n'
+                '{"n_kv_max": 9, "pp": 512, "tg": 64, "pl": 16, "speed_tg": 301.5, "speed": 280}\n')
+        self.assertEqual(engines.whole_batch_rate(text, REQUESTS), 280)
+        text = json.dumps({"rows": [{"clients": 1, "requests": 16, "seconds": 1.0},
+                                    {"clients": 16, "requests": 16, "seconds": 4.0}]})
+        self.assertEqual(engines.bench_serve_rate(text, REQUESTS), 16 * (512 + 64) / 4)
+        for read in (engines.whole_batch_rate, engines.bench_serve_rate):
+            with self.assertRaisesRegex(engines.Unavailable, "missing"):
+                read('{"rows": [], "pp": 1, "tg": 1, "pl": 1}', REQUESTS)
 
     def test_bench_model(self):
         def entry(phase, prompt, depth, sequences, rate):
@@ -68,7 +81,7 @@ class Outputs(unittest.TestCase):
                          "x\n")
 
 
-class OpenVinoWorker(unittest.TestCase):
+class Workers(unittest.TestCase):
     """The side of the engine, with a worker made here."""
 
     def engine(self, body):
@@ -91,6 +104,23 @@ class OpenVinoWorker(unittest.TestCase):
         self.assertEqual(engine.measure(DECODE, "m"), {"rate": 8})
         self.assertEqual(engine.measure(BATCH, "m"), {"rate": 8 * 16})
         self.assertEqual(engine.version, "1.2")
+
+    def test_vllm_opens_what_was_made_for_it(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name, "worker.py")
+        path.write_text("import json, sys\n"
+                        "def answer(v): print(json.dumps(v), flush=True)\n"
+                        "answer({'versions': sys.argv[1]})\n"
+                        "for line in sys.stdin:\n"
+                        "    r = json.loads(line)\n"
+                        "    answer({'whole': r['sequences'] * (r['tokens'] + r['new']) / 2048})\n")
+        engine = engines.Vllm(sys.executable, path, 2, True, "made-of-{}".format)
+        self.addCleanup(engine.close)
+        self.assertEqual(engine.measure(REQUESTS, "m"), {"rate": 2048})
+        self.assertEqual(engine.version, "made-of-m")
+        with self.assertRaisesRegex(engines.Unavailable, "whole requests only"):
+            engine.measure(PREFILL, "m")
 
     def test_what_cannot_be_loaded_is_tried_once(self):
         engine = self.engine("open(sys.argv[0] + '.log', 'a').write('x')\n"
@@ -225,8 +255,8 @@ class Report(unittest.TestCase):
                                      "computed_with": "bf16"}},
             "gemma-3": {"Baton fast": {"positions": 5, "mean": 0.003, "max": 0.07},
                         "OpenVINO": {"reason": "cannot load it"}}}, self.setting)
-        self.assertIn("| M, prefill 512 | 3,000 ± 33 % | 1,500 ± 0 % | 400 ± 25 % on | [1] "
-                      "| **7.50** of 8 |  | 0.50 of arithmetic |", text)
+        self.assertIn("| M, prefill 512 | 3,000 ± 33 % | 1,500 ± 0 % | 400 ± 25 % on | [1] |  "
+                      "| **7.50** of 8 |  |  | 0.50 of arithmetic |", text)
         self.assertIn("\n1. no\n", text)
         self.assertIn("A CPU, 2 CPUs, AVX-512 VNNI; 2 threads each, 3 rounds", text)
         self.assertIn("Baton 0.1; llama.cpp b1.", text)
@@ -337,6 +367,8 @@ elif words[:2] == ["bench", "model"]:
         {"phase": "decode", "prompt_tokens": 0, "depth": int(value["--depth"]),
          "sequences": int(value["--batch"]), "tokens_per_second": 64.0, "share": 0.9,
          "bound_by": "reading"}]}))
+elif words[:2] == ["bench", "serve"]:
+    print(json.dumps({"rows": [{"clients": 16, "requests": 16, "seconds": 16.0}]}))
 '''
 
 
@@ -355,13 +387,14 @@ class Command(unittest.TestCase):
             (folder / "smollm2-135m-instruct-q4_1.gguf").touch()
             out.write_text("# Performance\n\nby hand\n")
             run = self.tool("--rows", "smollm2", "--rounds", "2", "--skip", "llama.cpp", "--skip",
-                            "openvino", "--skip", "accuracy", "--baton", str(program), "--out",
+                            "openvino", "--skip", "vllm", "--skip", "accuracy", "--baton", str(program), "--out",
                             str(out), BATON_CACHE=str(folder))
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("| SmolLM2 Q4_1, prefill 512 ", out.read_text())
             (folder / "gemma-3-270m-q4_k_m.gguf").touch()
             run = self.tool("--rows", "gemma", "--resume", "--rounds", "2", "--skip", "llama.cpp",
-                            "--skip", "openvino", "--skip", "accuracy", "--baton", str(program),
+                            "--skip", "openvino", "--skip", "vllm", "--skip", "accuracy", "--baton",
+                            str(program),
                             "--out", str(out), BATON_CACHE=str(folder))
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertNotIn("SmolLM2", run.stderr)  # that was measured
@@ -369,8 +402,9 @@ class Command(unittest.TestCase):
         self.assertIn("by hand", text)
         self.assertEqual(text.count("## Beside other engines"), 1)
         self.assertIn("| Gemma 3 270M Q4_K_M, decode | 64.0 ± 0 %", text)
-        self.assertIn("| SmolLM2 Q4_1, prefill 8,000 | 640 ± 0 % | 640 ± 0 % |  |  |", text)
+        self.assertIn("| SmolLM2 Q4_1, prefill 8,000 | 640 ± 0 % | 640 ± 0 % |  |  |  |", text)
         self.assertIn("| SmolLM2 Q4_1, 16 sequences at once | 64.0 ± 0 %", text)
+        self.assertIn("| SmolLM2, 16 requests of 512 and 64 tokens | 576 ± 0 % |", text)
         self.assertIn("Baton 9.9", text)
 
     def test_bad_arguments(self):
@@ -383,8 +417,8 @@ class Command(unittest.TestCase):
     def test_rows_are_those_of_the_bars(self):
         run = self.tool("--rows", "list")
         self.assertEqual(run.returncode, 0)
-        self.assertEqual(len(run.stdout.splitlines()), 15)
-        self.assertEqual(len({row.name for row in rows.ROWS}), 15)
+        self.assertEqual(len(run.stdout.splitlines()), 16)
+        self.assertEqual(len({row.name for row in rows.ROWS}), 16)
         self.assertEqual([row.name for row in rows.chosen(["gemma"])],
                          ["gemma-3-prefill-512", "gemma-3-decode-0"])
 

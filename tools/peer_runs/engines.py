@@ -50,6 +50,29 @@ def batched_bench_rate(text, row):
     raise Unavailable("llama-batched-bench: the row is missing in its output")
 
 
+def whole_batch_rate(text, row):
+    """The rate of all tokens, read and generated, in llama-batched-bench's lines of JSON."""
+    for line in text.splitlines():
+        if line.startswith("{"):
+            entry = json.loads(line)
+            if (entry["pp"], entry["tg"], entry["pl"]) == (row.depth, row.tokens, row.sequences):
+                return entry["speed"]
+    raise Unavailable("llama-batched-bench: the row is missing in its output")
+
+
+def bench_serve_rate(text, row):
+    """The rate of all tokens, read and generated, in `baton bench serve --json`."""
+    for entry in json.loads(text)["rows"]:
+        if (entry["clients"], entry["requests"]) == (row.sequences, row.sequences):
+            return all_tokens(row) / entry["seconds"]
+    raise Unavailable("baton bench serve: the row is missing in its output")
+
+
+def all_tokens(row):
+    """What the requests of a row read and write together."""
+    return row.sequences * (row.depth + row.tokens)
+
+
 def bench_model_row(text, row):
     """Rate, share of the limit, and what limits, of `row` in `baton bench model --json`."""
     phase = "prefill" if row.work == "prefill" else "decode"
@@ -70,6 +93,12 @@ class Baton:
         self._program, self._precision, self._threads = program, precision, threads
 
     def measure(self, row, model):
+        if row.work == "requests":
+            return {"rate": bench_serve_rate(output_of(
+                [self._program, "bench", "serve", model, "--precision", self._precision,
+                 "--threads", self._threads, "--clients", row.sequences, "--requests",
+                 row.sequences, "--prompt", row.depth, "--output", row.tokens, "--ctx",
+                 row.depth + row.tokens + 64, "--json"], "baton bench serve"), row)}
         is_prefill = row.work == "prefill"
         return bench_model_row(output_of(
             [self._program, "bench", "model", model, "--precision", self._precision,
@@ -89,8 +118,9 @@ class Llama:
         self._programs, self._flash, self._threads = programs, flash, threads
 
     def measure(self, row, model):
-        if row.work == "batch":
-            return {"rate": batched_bench_rate(output_of(
+        if row.work in ("batch", "requests"):
+            read_rate = batched_bench_rate if row.work == "batch" else whole_batch_rate
+            return {"rate": read_rate(output_of(
                 [self._programs / "llama-batched-bench", "-m", model, "-t", self._threads,
                  "-tb", self._threads, "-fa", "on" if self._flash else "off",
                  "-npp", row.depth or 1, "-ntg", row.tokens, "-npl", row.sequences,
@@ -119,10 +149,11 @@ class Llama:
         pass
 
 
-class OpenVino:
-    """OpenVINO GenAI with its paged pipeline, prefix cache off; a process for each model."""
+class WorkerEngine:
+    """An engine that runs in a process of its own for each model: requests and answers are lines of
+    JSON (openvino_worker.py, vllm_worker.py)."""
 
-    name = "OpenVINO"
+    name = None
 
     def __init__(self, python, worker, threads, with_amx):
         self._python, self._worker, self._threads = python, worker, threads
@@ -131,16 +162,20 @@ class OpenVino:
         self._process, self._model, self._failure = None, None, None
         self.version = None
 
+    def path_of(self, model):
+        """What the worker opens for a model; raises Unavailable."""
+        return model
+
     def _answer(self):
         ready, _, _ = select.select([self._process.stdout], [], [], TIMEOUT)
         line = self._process.stdout.readline() if ready else ""
         if not line:
             self.close()
-            raise Unavailable("OpenVINO ended without an answer" if ready else
-                              f"OpenVINO took longer than {TIMEOUT} s")
+            raise Unavailable(f"{self.name} ended without an answer" if ready else
+                              f"{self.name} took longer than {TIMEOUT} s")
         answer = json.loads(line)
         if "error" in answer:
-            raise Unavailable(f"OpenVINO: {answer['error']}")
+            raise Unavailable(f"{self.name}: {answer['error']}")
         return answer
 
     def _open(self, model):
@@ -149,12 +184,12 @@ class OpenVino:
                 raise Unavailable(self._failure)
             return
         self.close()
-        self._model = model
-        self._process = subprocess.Popen(  # pylint: disable=consider-using-with
-            [str(self._python), str(self._worker), str(model), str(self._threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=self._environment)
+        self._model, self._failure = model, None
         try:
+            self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+                [str(self._python), str(self._worker), str(self.path_of(model)),
+                 str(self._threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True, env=self._environment)
             self.version = self._answer()["versions"]
             self.ask({"work": "generate", "tokens": 64, "new": 4, "sequences": 1}, model)  # warms
         except Unavailable as error:
@@ -169,15 +204,6 @@ class OpenVino:
         self._process.stdin.flush()
         return self._answer()
 
-    def measure(self, row, model):
-        if row.work == "prefill":
-            answer = self.ask({"work": "generate", "tokens": row.tokens, "new": 1,
-                               "sequences": 1}, model)
-            return {"rate": row.tokens / answer["first"]}
-        answer = self.ask({"work": "generate", "tokens": row.depth or 1, "new": row.tokens + 1,
-                           "sequences": row.sequences}, model)
-        return {"rate": row.tokens * row.sequences / answer["rest"]}
-
     def close(self):
         if self._process is not None:
             self._process.stdin.close()
@@ -188,3 +214,41 @@ class OpenVino:
                 self._process.wait()
             self._process.stdout.close()
         self._process, self._model, self._failure = None, None, None
+
+
+class OpenVino(WorkerEngine):
+    """OpenVINO GenAI with its paged pipeline, prefix cache off."""
+
+    name = "OpenVINO"
+
+    def measure(self, row, model):
+        if row.work == "prefill":
+            answer = self.ask({"work": "generate", "tokens": row.tokens, "new": 1,
+                               "sequences": 1}, model)
+            return {"rate": row.tokens / answer["first"]}
+        extra = 0 if row.work == "requests" else 1  # the first token belongs to the prompt
+        answer = self.ask({"work": "generate", "tokens": row.depth or 1, "new": row.tokens + extra,
+                           "sequences": row.sequences}, model)
+        if row.work == "requests":
+            return {"rate": all_tokens(row) / (answer["first"] + answer["rest"])}
+        return {"rate": row.tokens * row.sequences / answer["rest"]}
+
+
+class Vllm(WorkerEngine):
+    """vLLM on the CPU, in bf16: requests that arrive together, prefix cache off."""
+
+    name = "vLLM"
+
+    def __init__(self, python, worker, threads, with_amx, converted):
+        super().__init__(python, worker, threads, with_amx)
+        self._converted = converted  # of a model's file: the folder that vLLM opens
+
+    def path_of(self, model):
+        return self._converted(model)
+
+    def measure(self, row, model):
+        if row.work != "requests":
+            raise Unavailable("vLLM is measured with whole requests only")
+        answer = self.ask({"work": "generate", "tokens": row.depth, "new": row.tokens,
+                           "sequences": row.sequences}, model)
+        return {"rate": all_tokens(row) / answer["whole"]}

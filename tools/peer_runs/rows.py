@@ -9,6 +9,8 @@ class Row:
     prefill  `tokens` of a prompt at once; the rate is of its tokens
     decode   `tokens` one after the other, behind a prompt of `depth`; the rate is of these tokens
     batch    as decode, for `sequences` sequences in step; the rate is of all their tokens
+    requests `sequences` requests at once, each a prompt of `depth` and `tokens` behind it; the rate
+             is of all tokens, read and written, from the first request to the last token
     """
     name: str
     title: str
@@ -20,6 +22,7 @@ class Row:
     # At least so many times as fast as: llama.cpp and OpenVINO on a machine with AVX-512 VNNI,
     # llama.cpp on one with AVX2.
     bars: tuple = (None, None, None)
+    vllm_bar: float | None = None
 
 
 DECODED = 32
@@ -52,6 +55,9 @@ ROWS = [
     smol("decode", 8000, bars=(2.7, 2.2, 2.5)),
     Row("smollm2-batch-16", "SmolLM2 Q4_1, 16 sequences at once", "smollm2", "batch", DECODED,
         sequences=16, bars=(6, None, 3)),
+    # At most 0.15 of llama.cpp's time and 0.6 of vLLM's.
+    Row("smollm2-requests-16", "SmolLM2, 16 requests of 512 and 64 tokens", "smollm2", "requests",
+        64, depth=512, sequences=16, bars=(1 / 0.15, None, None), vllm_bar=1 / 0.6),
     Row("gemma-3-prefill-512", "Gemma 3 270M Q4_K_M, prefill 512", "gemma-3", "prefill", 512,
         bars=(3.5, None, 3)),
     Row("gemma-3-decode-0", "Gemma 3 270M Q4_K_M, decode", "gemma-3", "decode", DECODED,
@@ -64,7 +70,8 @@ def quick(row):
     """The same kind of work, as little as possible of it."""
     return dataclasses.replace(row, title=row.title + ", but tiny",
                                tokens=min(row.tokens, 64 if row.work == "prefill" else 4),
-                               depth=min(row.depth, 64), bars=(None, None, None))
+                               depth=min(row.depth, 64), bars=(None, None, None),
+                               vllm_bar=None)
 
 
 def chosen(words):

@@ -2,6 +2,7 @@
 import statistics
 
 FAST, EXACT, LLAMA, OPENVINO = "Baton fast", "Baton exact", "llama.cpp", "OpenVINO"
+VLLM = "vLLM"
 
 
 def by_round(entries, row, engine):
@@ -44,11 +45,13 @@ def summarize(row, entries):
     exact = by_round(entries, row.name, EXACT)
     setting, llama = better_llama(entries, row.name)
     openvino = by_round(entries, row.name, OPENVINO)
+    vllm = by_round(entries, row.name, VLLM)
     shares = [(e["share"], e["bound_by"]) for e in entries
               if (e["row"], e["engine"]) == (row.name, FAST) and "share" in e]
     line = {"rates": {}, "setting": setting, "llama_ratio": ratio(fast, llama),
-            "openvino_ratio": ratio(fast, openvino), "share": None, "reasons": {}}
-    for name, rates in ((FAST, fast), (EXACT, exact), (LLAMA, llama), (OPENVINO, openvino)):
+            "openvino_ratio": ratio(fast, openvino), "vllm_ratio": ratio(fast, vllm), "share": None, "reasons": {}}
+    for name, rates in ((FAST, fast), (EXACT, exact), (LLAMA, llama), (OPENVINO, openvino),
+                        (VLLM, vllm)):
         if rates:
             line["rates"][name] = median_and_spread(list(rates.values()))
         elif reason_of(entries, row.name, name):
@@ -69,7 +72,8 @@ def missed(rows, lines, has_avx512_vnni):
     for row, line in zip(rows, lines):
         bars = bars_for(row, has_avx512_vnni)
         for name, reached, bar in ((LLAMA, line["llama_ratio"], bars[0]),
-                                   (OPENVINO, line["openvino_ratio"], bars[1])):
+                                   (OPENVINO, line["openvino_ratio"], bars[1]),
+                                   (VLLM, line["vllm_ratio"], row.vllm_bar)):
             if bar is not None and reached is not None and reached < bar:
                 found.append((row.title, name, reached, bar))
     return found
