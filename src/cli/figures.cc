@@ -46,6 +46,13 @@ std::string StoppedText(const AnswerFigures& figures) {
          RateText(figures.prefill_tokens_per_second);
 }
 
+// ", sparse (43.1% of blocks read)", ", dense", or nothing where nobody asked.
+std::string PolicyNote(const GenerationFigures& counted) {
+  if (!counted.prefill_policy) return {};
+  if (!counted.prefill) return ", " + *counted.prefill_policy;
+  return fmt::format(", sparse ({:.1f}% of blocks read)", 100 * PrefillDensity(*counted.prefill));
+}
+
 nlohmann::ordered_json OrNull(const std::optional<double>& value) {
   return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
@@ -104,9 +111,9 @@ std::string FiguresNote(const GenerationResult& result, const PromptReading& rea
           ? fmt::format("first token {:.2f} s, prefill {} tokens/s", *figures.first_token_seconds,
                         TenthsText(figures.prefill_tokens_per_second.value_or(0)))
           : StoppedText(figures);
-  return fmt::format("[prompt {}, {} cached; {};\n {}{}; {}]\n", TokensText(counted.prompt_tokens),
-                     CountText(counted.cached_tokens), prefill,
-                     TokensText(counted.generated_tokens),
+  return fmt::format("[prompt {}, {} cached; {}{};\n {}{}; {}]\n",
+                     TokensText(counted.prompt_tokens), CountText(counted.cached_tokens), prefill,
+                     PolicyNote(counted), TokensText(counted.generated_tokens),
                      RateText(figures.decode_tokens_per_second), EndText(result));
 }
 

@@ -44,6 +44,21 @@ TEST(Figures, OfAWholeAnswer) {
   EXPECT_EQ(json["decode_tokens_per_second"], 2.0);
 }
 
+TEST(Figures, ThePolicyIsNamedWhereSomebodyAsked) {
+  GenerationFigures figures = kWhole;
+  figures.prefill_policy = "dense";
+  EXPECT_THAT(FiguresText(Result(figures, StopReason::kLength), {}),
+              HasSubstr("\npolicy   dense\n"));
+  EXPECT_THAT(FiguresNote(Result(figures, StopReason::kLength), {}), HasSubstr("tokens/s, dense;"));
+  figures.prefill_policy = "rule=all";
+  figures.prefill = PrefillReport{.layers = {{.kept = 1, .candidates = 4}}, .times = {}};
+  EXPECT_THAT(FiguresText(Result(figures, StopReason::kLength), {}),
+              HasSubstr("\nsparse   25.0% of the past's blocks read\npolicy   rule=all\n"));
+  EXPECT_THAT(FiguresNote(Result(figures, StopReason::kLength), {}),
+              HasSubstr("tokens/s, sparse (25.0% of blocks read);"));
+  EXPECT_EQ(FiguresJson(figures, {})["sparse_prefill"]["density"], 0.25);
+}
+
 TEST(Figures, OneTokenHasNoRate) {
   GenerationFigures figures = kWhole;
   figures.generated_tokens = 1;

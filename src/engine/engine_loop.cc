@@ -136,14 +136,17 @@ Result<uint64_t> Engine::Loop::Submit(GenerationRequest request,
 Result<std::optional<SparsePolicy>> Engine::Loop::PolicyFor(const PrefillWish& wish,
                                                             int64_t num_tokens) const {
   Result<std::optional<SparsePolicy>> policy = PolicyOfPrompt(wish, num_tokens, *model_);
-  // What the model was opened with has its room.
-  if (!policy || !*policy || wish.mode == PrefillMode::kDefault) return policy;
+  if (!policy || !*policy) return policy;
+  // What the model was opened with has its room already.
+  const std::optional<SparsePolicy>& opened_with = model_->options.prefill_policy;
+  const uint64_t limit = std::max<uint64_t>(config_.max_policy_bytes,
+                                            opened_with ? forward_->PolicyBytes(*opened_with) : 0);
   const uint64_t needed = forward_->PolicyBytes(**policy);
-  if (needed <= config_.max_policy_bytes) return policy;
+  if (needed <= limit) return policy;
   return Fail(ErrorCode::kInvalid,
               fmt::format("the sparse policy's tiles and estimates need {} of workspace at this "
                           "context; the limit is {}; a smaller tile needs less",
-                          BytesText(needed), BytesText(config_.max_policy_bytes)));
+                          BytesText(needed), BytesText(limit)));
 }
 
 void Engine::Loop::Receive() {

@@ -85,7 +85,7 @@ class Tuned(BatonCase):
         short = self.folder / "short.txt"
         short.write_text("Too short a text.")
         self.assertRegex(self.fails("tune", path, "--text", short), r"short\.txt: has \d+ tokens; .*1,024")
-        self.assertIn("name a text", self.fails("tune", path))
+        self.assertIn("name a text", self.fails("tune", path, code=2))
 
 
 if __name__ == "__main__":
