@@ -171,7 +171,7 @@ SvgPart KeptMapPart(const KeptMap& map, const SparsePolicy& policy) {
   }
   svg += "</g>\n";
   for (int i = 0; i <= 4; ++i) {
-    const std::string position = CountText(last_position * i / 4);
+    const std::string position = CountText((last_position + 1) * i / 4);
     svg += SvgText({kLeft + width * i / 4, top + height + 16, "tick", "middle"}, position);
     svg += SvgText({kLeft - 8, top + height * i / 4 + 4, "tick", "end"}, position);
   }
