@@ -5,7 +5,10 @@
 #include "cli/chat_command.h"
 #include "cli/command.h"
 #include "cli/detokenize_command.h"
+#include "cli/eval_density_command.h"
+#include "cli/eval_kl_command.h"
 #include "cli/eval_logits_command.h"
+#include "cli/eval_needle_command.h"
 #include "cli/eval_perplexity_command.h"
 #include "cli/inspect_command.h"
 #include "cli/pack_command.h"
@@ -31,6 +34,9 @@ std::vector<std::unique_ptr<Command>> MakeCommands() {
   commands.push_back(MakeTemplateCommand());
   commands.push_back(MakeEvalLogitsCommand());
   commands.push_back(MakeEvalPerplexityCommand());
+  commands.push_back(MakeEvalKlCommand());
+  commands.push_back(MakeEvalDensityCommand());
+  commands.push_back(MakeEvalNeedleCommand());
   commands.push_back(MakeBenchLimitsCommand());
   commands.push_back(MakeBenchKernelsCommand());
   commands.push_back(MakeBenchModelCommand());

@@ -23,6 +23,20 @@ void DeclareNoPacked(OptionSet& options, bool* no_packed) {
 
 void ComputeOptions::Declare(OptionSet& options) {
   options.Group("Computing (none but --precision and --prefill changes a bit of the result)");
+  DeclareMachine(options);
+  DeclarePrefill(options);
+  DeclareNoPacked(options, &no_packed_);
+  profile_.Declare(options);
+}
+
+void ComputeOptions::DeclareWithoutPrefill(OptionSet& options) {
+  options.Group("Computing (none but --precision changes a bit of the result)");
+  DeclareMachine(options);
+  DeclareNoPacked(options, &no_packed_);
+  profile_.Declare(options);
+}
+
+void ComputeOptions::DeclareMachine(OptionSet& options) {
   options.Integer({.names = "-t,--threads",
                    .value = "N",
                    .help = "Threads to compute with (default: the physical cores this process "
@@ -52,6 +66,9 @@ void ComputeOptions::Declare(OptionSet& options) {
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
+}
+
+void ComputeOptions::DeclarePrefill(OptionSet& options) {
   options.Choice(
       {.names = "--prefill",
        .value = "NAME",
@@ -70,8 +87,6 @@ void ComputeOptions::Declare(OptionSet& options) {
                    sparse_ = *std::move(policy);
                    return {};
                  });
-  DeclareNoPacked(options, &no_packed_);
-  profile_.Declare(options);
 }
 
 Result<> ComputeOptions::Finish(Result<> done, Console& console) {

@@ -20,6 +20,8 @@ namespace baton {
 class ComputeOptions {
  public:
   void Declare(OptionSet& options);
+  // All but --prefill and --sparse: for commands that read a prompt in several ways.
+  void DeclareWithoutPrefill(OptionSet& options);
 
   // How to open the model at `path`; threads default to what this process may use. The clock is
   // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder;
@@ -31,6 +33,8 @@ class ComputeOptions {
   Result<> Finish(Result<> done, Console& console);
 
  private:
+  void DeclareMachine(OptionSet& options);
+  void DeclarePrefill(OptionSet& options);
   TunedPrefill Tuned() const;
 
   std::optional<int64_t> threads_;

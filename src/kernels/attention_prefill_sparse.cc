@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/portable_math.h"
 #include "kernels/attention_task.h"
+#include "kernels/random_energy.h"
 #include "kernels/sparse_attention_ops.h"
 #include "kernels/sparse_workspace.h"
 
@@ -262,6 +263,7 @@ class SparseCall {
       if (chosen.blocks.NumScored() > 0) {
         chosen.largest_logit =
             static_cast<float>(kLn2 * static_cast<double>(ops_.score(task, estimates)));
+        if (ChoosesByEnergy(policy_)) ReplaceEnergies(task, estimates, chosen);
         chosen.energies = {space.energies + chosen.blocks.low % kStripBlocks,
                            static_cast<size_t>(chosen.blocks.NumScored())};
       }
@@ -275,6 +277,21 @@ class SparseCall {
       chosen.corrected = space.lists.corrected.first(static_cast<size_t>(counts.corrected));
     }
     return counts;
+  }
+
+  // By the policy's yardstick, if it names one.
+  void ReplaceEnergies(const AttentionTask& task, const TileEstimates& estimates,
+                       const TileSelection& chosen) const {
+    if (policy_.energy == BlockEnergy::kTrue) ops_.weigh(task, estimates);
+    if (policy_.energy != BlockEnergy::kRandom) return;
+    const int64_t lane_0 = chosen.blocks.low / kStripBlocks * kStripBlocks;
+    for (int64_t block = chosen.blocks.low; block < chosen.blocks.scored_end; ++block) {
+      estimates.energies[block - lane_0] = RandomEnergy({.seed = policy_.energy_seed,
+                                                         .layer = args_.layer,
+                                                         .kv_head = chosen.kv_head,
+                                                         .tile = chosen.tile,
+                                                         .block = block});
+    }
   }
 
   void StoreLse(const AttentionTask& task, const Tile& tile, int kv_head,

@@ -136,8 +136,10 @@ void PackEstimates(const PackEstimatesTask& task) {
   }
 }
 
-// A group's logits with the estimates of one slab. Requires: 1 <= num_rows <= kGroupRows.
-BATON_INLINE void EstimateLogits(int num_rows, const BlockWork<float>& work, int begin, int end) {
+// A group's logits with 64 keys: the estimates of one slab, or a block's own. Requires:
+// 1 <= num_rows <= kGroupRows.
+template <typename T>
+BATON_INLINE void GroupLogits(int num_rows, const BlockWork<T>& work, int begin, int end) {
   switch (num_rows) {
     case 1:
       return LogitsOfVectors<1>(work, begin, end);
@@ -269,7 +271,7 @@ BATON_INLINE float ScoreSlab(const AttentionTask& task, const TaskRows& rows,
     count = NextGroupRows(rows.num_rows - first);
     work.q = rows.q + int64_t{first} * task.head_dim;
     work.logits = strip.z + (int64_t{slab} * rows.num_rows + first) * kStripBlocks;
-    EstimateLogits(count, work, begin, end);
+    GroupLogits(count, work, begin, end);
     if (voting == Voting::kAll) {
       RaiseTops<Voting::kAll>(task, estimates, strip, first, count, work.logits, tops);
     } else if (voting == Voting::kSame) {

@@ -88,6 +88,8 @@ int64_t Choose(const SparsePolicy& policy, const TileBlocks& blocks, const Optio
       return ChooseByThreshold(policy, blocks, optional, energies, scratch);
     case SelectionRule::kShare:
       return ChooseByShare(policy, blocks, optional, energies, scratch);
+    case SelectionRule::kNone:
+      return 0;
     case SelectionRule::kAll:
       break;
   }

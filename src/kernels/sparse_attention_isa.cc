@@ -3,6 +3,7 @@
 
 #include "kernels/attention_segment.inl.h"
 #include "kernels/block_score.inl.h"
+#include "kernels/block_weight.inl.h"
 #include "kernels/sparse_attention_ops.h"
 
 namespace baton::BATON_ISA {
@@ -255,6 +256,7 @@ void FinishTile(const AttentionTask& task, float* row_m, float* row_l) {
 extern const SparseAttentionOps kSparseAttentionOps = {.pack = PackEstimates,
                                                        .prepare = PrepareTile,
                                                        .score = ScoreTile,
+                                                       .weigh = WeighBlocks,
                                                        .attend = AttendKept,
                                                        .correct = CorrectDropped,
                                                        .finish = FinishTile};

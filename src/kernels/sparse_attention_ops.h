@@ -65,6 +65,8 @@ struct SparseAttentionOps {
   void (*prepare)(const AttentionTask& task);
   // Writes z and energies. Returns the largest logit that votes, in units of log2, biases included.
   float (*score)(const AttentionTask& task, const TileEstimates& estimates);
+  // Writes energies anew: the largest share of any row's weight that lies in each scored block.
+  void (*weigh)(const AttentionTask& task, const TileEstimates& estimates);
   // Blocks of block_tokens tokens, ascending; may be none.
   void (*attend)(const AttentionTask& task, const int32_t* kept, int64_t num_kept,
                  int block_tokens);

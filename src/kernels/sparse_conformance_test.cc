@@ -182,6 +182,40 @@ TEST_F(SparseConformanceTest, Conformance04SelectorAgainstBinary64) {
   EXPECT_GT(num_compared, 5000);
 }
 
+// The yardsticks: nothing chosen, and chosen by true weight.
+TEST_F(SparseConformanceTest, Conformance04YardsticksAgainstBinary64) {
+  int64_t num_compared = 0;
+  for (const int group : {1, 3, 8}) {
+    for (const int64_t length : {1, 65, 509, 1100}) {
+      const SparseProblem problem(
+          MakeSparseInputs({.shape = {.num_heads = 2 * group, .num_kv_heads = 2, .head_dim = 80},
+                            .num_tokens = length,
+                            .seed = static_cast<uint32_t>(7 * group + length)}));
+      for (const int64_t first : {int64_t{0}, int64_t{301}, int64_t{1024}}) {
+        if (first >= length) continue;
+        for (int variant = 0; variant < 6; ++variant) {
+          SparsePolicy policy = Selective();
+          policy.rule = variant < 4 ? SelectionRule::kShare : SelectionRule::kThreshold;
+          if (variant == 0) policy.rule = SelectionRule::kNone;
+          if (variant > 0) policy.energy = BlockEnergy::kTrue;
+          if (variant % 2 == 1) policy.estimate = BlockEstimate::kFar;
+          if (variant % 3 == 2) policy.block_tokens = 128;
+          policy.share = 0.3;
+          policy.alpha = 0.4f;
+          policy.has_sparse_windows = true;
+          SCOPED_TRACE(testing::Message() << "group " << group << " length " << length << " first "
+                                          << first << ' ' << PolicyText(policy));
+          ExpectSameSelections(Context(), problem, policy, variant == 3 ? 333 : 0,
+                               {.first = first, .count = length - first, .prompt = length},
+                               &num_compared);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_compared, 1000);
+}
+
 // Kept lists that no rule would give, by the functions themselves.
 TEST_F(SparseConformanceTest, Conformance06ArbitraryKeptListsAgainstMaskedDense) {
   for (const int block : {64, 128}) {

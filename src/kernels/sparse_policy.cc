@@ -111,8 +111,17 @@ std::string RuleText(const SparsePolicy& policy) {
       return fmt::format("share:{},{}", policy.share, policy.min_blocks);
     case SelectionRule::kAll:
       return "all";
+    case SelectionRule::kNone:
+      return "none";
   }
   return "?";
+}
+
+// Nothing where energies are the usual ones.
+std::string EnergyText(const SparsePolicy& policy) {
+  if (!ChoosesByEnergy(policy) || policy.energy == BlockEnergy::kEstimates) return "";
+  return policy.energy == BlockEnergy::kTrue ? " energy=true"
+                                             : fmt::format(" energy=random:{}", policy.energy_seed);
 }
 
 }  // namespace
@@ -143,6 +152,10 @@ int TilePositions(const SparsePolicy& policy, int group_size) {
       std::bit_floor(static_cast<unsigned>(std::max(1, kTileRows / group_size))));
 }
 
+bool ChoosesByEnergy(const SparsePolicy& policy) {
+  return policy.rule == SelectionRule::kThreshold || policy.rule == SelectionRule::kShare;
+}
+
 bool IsDenseHead(const SparsePolicy& policy, const DenseHead& head) {
   return std::find(policy.dense_layers.begin(), policy.dense_layers.end(), head.layer) !=
              policy.dense_layers.end() ||
@@ -164,10 +177,10 @@ std::string PolicyText(const SparsePolicy& policy) {
   }
   const bool is_far = policy.estimate == BlockEstimate::kFar;
   return fmt::format(
-      "rule={} estimate={} block={} tile={} sink={} window={} last={} correction={} min={} "
+      "rule={} estimate={}{} block={} tile={} sink={} window={} last={} correction={} min={} "
       "windows={} dense-layers={} dense-heads={}",
       RuleText(policy), is_far ? fmt::format("far:{}", policy.num_estimates) : "mean",
-      policy.block_tokens,
+      EnergyText(policy), policy.block_tokens,
       policy.tile_positions == 0 ? "auto" : fmt::format("{}", policy.tile_positions),
       policy.sink_tokens, policy.window_tokens, policy.last_tiles,
       policy.has_correction ? "on" : "off", policy.min_prompt_tokens,

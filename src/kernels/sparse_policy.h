@@ -18,6 +18,14 @@ enum class SelectionRule {
   kThreshold,  // energy >= alpha * the largest energy of the tile
   kShare,      // a fixed share of them, the largest energies first
   kAll,        // every one: attention is dense
+  kNone,       // none: sink, window and tail alone
+};
+
+// What orders the blocks of a tile where the rule chooses by energy. The last two are yardsticks.
+enum class BlockEnergy {
+  kEstimates,  // how their estimates answer the tile's queries
+  kRandom,     // chance: what any order must beat
+  kTrue,       // the largest share of any row's weight: a ceiling, at the price of dense attention
 };
 
 // What stands for a block that is not read.
@@ -44,6 +52,8 @@ struct SparsePolicy {
 
   BlockEstimate estimate = BlockEstimate::kMean;
   int num_estimates = 4;  // of kFar, per 64 tokens: 2..8, the mean of the rest included
+  BlockEnergy energy = BlockEnergy::kEstimates;
+  uint64_t energy_seed = 0;  // of kRandom
 
   int block_tokens = 64;          // 64 or 128: what is kept or not
   int tile_positions = 0;         // a power of two; 0: by the group size, see TilePositions
@@ -77,6 +87,9 @@ Result<> ValidatePolicyFor(const SparsePolicy& policy, const PolicyModel& model)
 // Positions of a tile: those of the policy, or the largest power of two with at most 128 rows of
 // all heads of a group. Requires: a valid policy, group_size >= 1.
 int TilePositions(const SparsePolicy& policy, int group_size);
+
+// Whether the rule asks for energies.
+bool ChoosesByEnergy(const SparsePolicy& policy);
 
 // Whether the policy keeps this head dense whatever the prompt.
 // Threads: any. Memory: allocates nothing.

@@ -45,6 +45,7 @@ class Reader {
   Result<> Take(std::string_view name, std::string_view value) {
     if (name == "rule") return Rule(value);
     if (name == "estimate") return Estimate(value);
+    if (name == "energy") return Energy(value);
     if (name == "block") return Whole(name, value, policy_.block_tokens);
     if (name == "tile" && value == "auto") return Set(policy_.tile_positions, 0);
     if (name == "tile") return Whole(name, value, policy_.tile_positions);
@@ -58,8 +59,8 @@ class Reader {
     if (name == "dense-layers") return Layers(value);
     if (name == "dense-heads") return Heads(value);
     return Fail(ErrorCode::kInvalid,
-                fmt::format("the sparse policy has no '{}'; it has rule, estimate, block, tile, "
-                            "sink, window, last, correction, min, windows, dense-layers, "
+                fmt::format("the sparse policy has no '{}'; it has rule, estimate, energy, block, "
+                            "tile, sink, window, last, correction, min, windows, dense-layers, "
                             "dense-heads",
                             name));
   }
@@ -94,12 +95,13 @@ class Reader {
 
   Result<> Rule(std::string_view value) {
     constexpr std::string_view kWhat =
-        "'threshold:ALPHA', 'share:SHARE', 'share:SHARE,LEAST' or 'all'";
+        "'threshold:ALPHA', 'share:SHARE', 'share:SHARE,LEAST', 'all' or 'none'";
     const size_t mark = value.find(':');
     const std::string_view kind = value.substr(0, mark);
     const std::string_view rest =
         mark == std::string_view::npos ? std::string_view() : value.substr(mark + 1);
     if (value == "all") return Set(policy_.rule, SelectionRule::kAll);
+    if (value == "none") return Set(policy_.rule, SelectionRule::kNone);
     if (kind == "threshold") {
       if (!ParseNumber(rest, policy_.alpha)) return Wrong("rule", value, kWhat);
       return Set(policy_.rule, SelectionRule::kThreshold);
@@ -119,6 +121,15 @@ class Reader {
       return Wrong("estimate", value, "'mean' or 'far:COUNT'");
     }
     return Set(policy_.estimate, BlockEstimate::kFar);
+  }
+
+  Result<> Energy(std::string_view value) {
+    if (value == "estimates") return Set(policy_.energy, BlockEnergy::kEstimates);
+    if (value == "true") return Set(policy_.energy, BlockEnergy::kTrue);
+    if (!value.starts_with("random:") || !ParseNumber(value.substr(7), policy_.energy_seed)) {
+      return Wrong("energy", value, "'estimates', 'random:SEED' or 'true'");
+    }
+    return Set(policy_.energy, BlockEnergy::kRandom);
   }
 
   Result<> Layers(std::string_view value) {
@@ -168,6 +179,11 @@ Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (word.empty()) continue;
+    if (word == "published" && seen.empty()) {
+      reader = Reader(SparsePolicy());
+      seen.insert(word);
+      continue;
+    }
     const size_t mark = word.find('=');
     if (mark == std::string_view::npos) {
       return Fail(ErrorCode::kInvalid,

@@ -13,7 +13,8 @@ namespace baton {
 SparsePolicy DefaultSparsePolicy();
 
 // Reads words "name=value" with blanks between them, as PolicyText writes them, on top of a
-// policy: what is not named stays. Each name once. The result is valid (ValidatePolicy).
+// policy: what is not named stays. Each name once. The word "published" in front stands for the
+// published policy, SparsePolicy(). The result is valid (ValidatePolicy).
 // Errors: invalid, naming the word and what is accepted.
 Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base);
 

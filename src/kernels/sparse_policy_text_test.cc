@@ -20,6 +20,8 @@ TEST(SparsePolicyText, ReadsWhatIsWritten) {
             .min_blocks = 3,
             .estimate = BlockEstimate::kFar,
             .num_estimates = 8,
+            .energy = BlockEnergy::kRandom,
+            .energy_seed = 77,
             .block_tokens = 128,
             .tile_positions = 32,
             .sink_tokens = 64,
@@ -31,6 +33,14 @@ TEST(SparsePolicyText, ReadsWhatIsWritten) {
             .dense_layers = {6, 7},
             .dense_heads = {{.layer = 17, .kv_head = 1}, {.layer = 23, .kv_head = 0}}};
   EXPECT_EQ(ParsePolicy(PolicyText(policy), SparsePolicy()), policy);
+  policy.energy = BlockEnergy::kTrue;
+  policy.energy_seed = 0;
+  EXPECT_EQ(ParsePolicy(PolicyText(policy), SparsePolicy()), policy);
+  // What orders blocks is no part of a rule that asks for no order.
+  policy.rule = SelectionRule::kNone;
+  EXPECT_EQ(PolicyText(policy).find("energy"), std::string::npos);
+  EXPECT_EQ(ParsePolicy("published", policy), SparsePolicy());
+  EXPECT_EQ(ParsePolicy("published correction=off", policy)->has_correction, false);
 }
 
 TEST(SparsePolicyText, WhatIsNotNamedStays) {
@@ -62,6 +72,10 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
       {"estimate=far", "estimate"},
       {"estimate=far:9", "estimates"},
       {"estimate=far:1", "estimates"},
+      {"energy=random", "energy"},
+      {"energy=random:-1", "energy"},
+      {"energy=mass", "energy"},
+      {"block=64 published", "published"},
       {"block=96", "block"},
       {"tile=48", "tile"},
       {"window=0", "window"},

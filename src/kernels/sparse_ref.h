@@ -39,6 +39,8 @@ struct SparseReferenceArgs {
   int64_t min_blocks = 0;
   int64_t num_far = 0;  // per `far_tokens` tokens of a block
   int64_t far_tokens = 64;
+  bool is_none = false;          // nothing is chosen
+  bool has_true_energy = false;  // energies are largest shares of a row's weight
 
   int64_t num_keys() const { return first_position + num_queries; }
   int group() const { return num_heads / num_kv_heads; }
@@ -264,10 +266,37 @@ class SparseReference {
         }
       }
     }
+    if (args_.has_true_energy) return WeighBlocks(tile);
     for (const std::vector<double>& of_block : logits) {
       double sum = 0;
       for (const double z : of_block) sum += std::exp(z - tile.log_max);
       tile.energies.push_back(sum);
+    }
+  }
+
+  // The largest share of any row's weight in each scored block.
+  void WeighBlocks(ReferenceTile& tile) const {
+    tile.energies.assign(Index(tile.scored_end - tile.low), 0.0);
+    for (int64_t p = tile.first; p <= tile.last; ++p) {
+      for (int i = 0; i < args_.group(); ++i) {
+        const float* q = Query(p, tile.kv_head * args_.group() + i);
+        const int64_t from = args_.sliding == 0 ? 0 : std::max<int64_t>(0, p - args_.sliding + 1);
+        std::vector<double> logit;
+        for (int64_t t = from; t <= p; ++t) logit.push_back(Logit(q, Key(t, tile.kv_head)));
+        const double top = *std::max_element(logit.begin(), logit.end());
+        double sum = 0;
+        std::map<int64_t, double> of_block;
+        for (int64_t t = from; t <= p; ++t) {
+          const double weight = std::exp(logit[Index(t - from)] - top);
+          sum += weight;
+          of_block[t / args_.block] += weight;
+        }
+        for (const auto& [block, weight] : of_block) {
+          if (block >= tile.scored_end) continue;
+          double& energy = tile.energies[Index(block - tile.low)];
+          energy = std::max(energy, weight / sum);
+        }
+      }
     }
   }
 
@@ -278,6 +307,7 @@ class SparseReference {
 
   std::vector<bool> Choose(ReferenceTile& tile) const {
     std::vector<bool> chosen(Index(tile.high - tile.low + 1), false);
+    if (args_.is_none) return chosen;
     const auto energy = [&](int64_t block) { return tile.energies[Index(block - tile.low)]; };
     if (!args_.is_share) {
       double largest = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "kernels/random_energy.h"
 #include "kernels/test_sparse_problem.h"
 
 namespace baton {
@@ -24,7 +25,7 @@ SparsePolicy Selective() {
 
 // Policies that differ in everything that has code of its own.
 std::vector<SparsePolicy> Policies() {
-  std::vector<SparsePolicy> all(5, Selective());
+  std::vector<SparsePolicy> all(8, Selective());
   all[1].estimate = BlockEstimate::kFar;
   all[2].rule = SelectionRule::kShare;
   all[2].share = 0.25;
@@ -34,6 +35,13 @@ std::vector<SparsePolicy> Policies() {
   all[3].block_tokens = 128;
   all[3].has_sparse_windows = true;
   all[4].has_correction = false;
+  all[5].rule = SelectionRule::kNone;
+  all[6].rule = SelectionRule::kShare;
+  all[6].energy = BlockEnergy::kRandom;
+  all[6].estimate = BlockEstimate::kFar;
+  all[7] = all[6];
+  all[7].energy = BlockEnergy::kTrue;
+  all[7].has_sparse_windows = true;
   return all;
 }
 
@@ -171,6 +179,39 @@ TEST_F(SparseRelationsTest, EveryInstructionSetGivesTheSameBits) {
       }
     }
   }
+}
+
+// Chance is a function of seed and place, and all blocks have the same.
+TEST_F(SparseRelationsTest, RandomEnergiesAreThoseOfTheirPlace) {
+  const int64_t length = 2600;
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 9}));
+  SparsePolicy policy = Policies()[6];
+  policy.share = 0.25;
+  policy.energy_seed = 11;
+  const SparseRows rows = {.first = 0, .count = length, .prompt = length, .layer = 3};
+  const SparseRun run = RunSparse(Context(), problem, policy, problem.Layer(), rows);
+  int64_t kept = 0;
+  int64_t optional = 0;
+  for (const KeptSelection& chosen : run.selections) {
+    for (size_t i = 0; i < chosen.energies.size(); ++i) {
+      ASSERT_EQ(chosen.energies[i],
+                RandomEnergy({.seed = 11,
+                              .layer = 3,
+                              .kv_head = chosen.about.kv_head,
+                              .tile = chosen.about.tile,
+                              .block = chosen.about.blocks.low + static_cast<int64_t>(i)}));
+    }
+    if (chosen.about.is_dense || chosen.about.blocks.first < 12) continue;
+    // Of the first ten optional blocks, which chance keeps as often as any other.
+    for (int64_t block = 1; block <= 10; ++block) {
+      kept += std::binary_search(chosen.kept.begin(), chosen.kept.end(), block) ? 1 : 0;
+      ++optional;
+    }
+  }
+  EXPECT_GT(optional, 500);
+  EXPECT_NEAR(static_cast<double>(kept) / static_cast<double>(optional), 0.25, 0.05);
+  policy.energy_seed = 12;
+  EXPECT_FALSE(SameRuns(RunSparse(Context(), problem, policy, problem.Layer(), rows), run));
 }
 
 TEST_F(SparseRelationsTest, Conformance11PlacesOfBlocksChangeNothing) {

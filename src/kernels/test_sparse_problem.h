@@ -166,6 +166,8 @@ inline void ApplyPolicy(const SparsePolicy& policy, SparseReferenceArgs& args) {
   args.window = blocks(policy.window_tokens);
   args.last_tiles = policy.last_tiles;
   args.is_share = policy.rule == SelectionRule::kShare;
+  args.is_none = policy.rule == SelectionRule::kNone;
+  args.has_true_energy = policy.energy == BlockEnergy::kTrue;
   args.alpha = static_cast<double>(policy.alpha);
   args.share = policy.share;
   args.min_blocks = policy.min_blocks;

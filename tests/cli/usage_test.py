@@ -7,7 +7,8 @@ import subprocess
 from baton_case import BATON, BatonCase, main
 
 COMMANDS = ["run", "chat", "serve", "inspect", "pack", "tune", "tokenize", "detokenize", "template",
-            "eval logits", "eval perplexity", "bench limits", "bench kernels", "bench model",
+            "eval logits", "eval perplexity", "eval kl",
+            "eval density", "eval needle", "bench limits", "bench kernels", "bench model",
             "bench serve", "simulate"]
 MODEL = "nowhere.gguf"
 
@@ -28,7 +29,8 @@ class Usage(BatonCase):
         self.assertEqual(text, self.ok("eval", "-h"))
         self.assertEqual(text, self.ok("help", "eval"))
         self.assertTrue(text.startswith("Usage: baton eval COMMAND "), text)
-        for command in ("eval logits", "eval perplexity"):
+        for command in ("eval logits", "eval perplexity", "eval kl", "eval density",
+                        "eval needle"):
             self.assertRegex(text, rf"(?m)^  {command} +\S")
         self.assertNotIn("inspect", text)
 
@@ -65,7 +67,8 @@ class Usage(BatonCase):
                              f"baton: unknown command '{word}'; did you mean '{match}'?")
         self.assertEqual(self.fails("frobnicate", code=2),
                          "baton: unknown command 'frobnicate'")
-        self.assertIn("'eval' needs one of: logits, perplexity", self.fails("eval", code=2))
+        self.assertIn("'eval' needs one of: logits, perplexity, kl, density, "
+                      "needle", self.fails("eval", code=2))
         self.assertIn("did you mean 'logits'?", self.fails("eval", "logit", code=2))
         self.assertIn("unknown option '--json'", self.fails("--json", code=2))
 
@@ -144,6 +147,17 @@ class Usage(BatonCase):
         (["eval", "perplexity", MODEL], "--text", [""]),
         (["eval", "perplexity", MODEL, "--text", "x"], "--window", ["1", "x"]),
         (["eval", "perplexity", MODEL, "--text", "x"], "--windows", ["0"]),
+        (["eval", "kl", MODEL], "--text", [""]),
+        (["eval", "kl", MODEL, "--text", "x"], "--tokens", ["0", "x"]),
+        (["eval", "kl", MODEL, "--text", "x"], "--positions", ["0", "x"]),
+        (["eval", "kl", MODEL, "--text", "x"], "--repeat", ["-1", "1001", "x"]),
+        (["eval", "kl", MODEL, "--text", "x"], "--plot", [""]),
+        (["eval", "kl", MODEL, "--text", "x"], "--sparse", ["share", "rule=best", "energy=random"]),
+        (["eval", "density", MODEL, "--text", "x"], "--map", ["", "1", "1:", "a:b", "-1:0"]),
+        (["eval", "needle", MODEL], "--lengths", ["99", "", "1000,,2000"]),
+        (["eval", "needle", MODEL], "--depths", ["101", "-1", ""]),
+        (["eval", "needle", MODEL], "--trials", ["0", "101", "x"]),
+        (["eval", "needle", MODEL], "--seed", ["-1", "x"]),
         (["template", MODEL], "--messages", [""]),
         (TEMPLATE, "--tools", [""]),
         (["template", "--messages", "x"], "--template", [""]),

@@ -1,0 +1,138 @@
+#include "cli/eval_density_command.h"
+
+#include "cli/eval_text.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/open_model.h"
+#include "cli/plot_file.h"
+#include "cli/progress.h"
+#include "evaluate/density_text.h"
+#include "kernels/sparse_policy_text.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kMaxIndex = 65535;
+
+class EvalDensityCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "eval density",
+            .summary = "which blocks a sparse prefill reads",
+            .usages = {"MODEL --text FILE [--tokens N] [--sparse POLICY] [--map LAYER:HEAD] "
+                       "[OPTION]..."},
+            .description =
+                {"Reads a prompt by a policy and prints, for each layer and KV head, the kept "
+                 "blocks of all tiles as a share of the blocks in sight of them. With --map, JSON "
+                 "and picture also have every block that each tile of one layer and KV head kept."},
+            .examples = {"baton eval density model.gguf --text book.txt --tokens 8000 --sparse "
+                         "rule=share:0.15 --map 12:1 --plot density.svg"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Evaluation");
+    text_.Declare(options);
+    options.Integer({.names = "--tokens",
+                     .value = "N",
+                     .help = "Tokens of the prompt (default: the whole text, at most the context)"},
+                    {.min = 1, .max = ModelLimits::kMaxContext}, &tokens_);
+    DeclarePolicies(options, &policies_);
+    options.Parsed({.names = "--map",
+                    .value = "LAYER:HEAD",
+                    .help = "The layer and KV head whose blocks to map"},
+                   [this](const std::string& given) { return TakeMap(given); });
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    options.OutputFile({.names = "--plot",
+                        .value = "FILE",
+                        .help = "Write densities, and the map, as SVG besides"},
+                       &plot_path_);
+    compute_.DeclareWithoutPrefill(options);
+  }
+
+  Result<> Check() override {
+    if (Result<> model = model_.Check(); !model) return model;
+    if (policies_.size() > 1) {
+      return Fail(ErrorCode::kInvalid, "eval density reads by one policy; give --sparse once");
+    }
+    if (policies_.empty()) policies_.push_back(DefaultSparsePolicy());
+    return text_.Check();
+  }
+
+  Result<> Run(Console& console) override {
+    std::optional<PlotFile> plot;
+    if (plot_path_.has_value()) {
+      Result<PlotFile> file = PlotFile::Open(*plot_path_);
+      if (!file) return Forward(file);
+      plot.emplace(*std::move(file));
+    }
+    const Result<std::string> text = text_.Read(console);
+    if (!text) return Forward(text);
+    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    if (!load->context_tokens.has_value()) load->context_tokens = tokens_;
+    Result<LoadedModel> model = OpenModel(*load, console);
+    if (!model) return Forward(model);
+    const Result<std::vector<TokenId>> tokens = PromptTokens(*model, *text, tokens_);
+    if (!tokens) return Forward(tokens);
+    return compute_.Finish(Measure(*tokens, *model, plot, console), console);
+  }
+
+ private:
+  Result<> TakeMap(const std::string& given) {
+    const size_t mark = given.find(':');
+    const IntegerRange range = {.min = 0, .max = kMaxIndex};
+    if (mark != std::string::npos) {
+      const std::optional<int64_t> layer =
+          ParseInteger(std::string_view(given).substr(0, mark), range);
+      const std::optional<int64_t> head =
+          ParseInteger(std::string_view(given).substr(mark + 1), range);
+      if (layer.has_value() && head.has_value()) {
+        map_ = {.layer = static_cast<int>(*layer), .kv_head = static_cast<int>(*head)};
+        return {};
+      }
+    }
+    return Fail(ErrorCode::kInvalid, " takes LAYER:HEAD, two whole numbers, not '" + given + "'");
+  }
+
+  Result<> Measure(const std::vector<TokenId>& tokens, LoadedModel& model,
+                   std::optional<PlotFile>& plot, Console& console) {
+    DensityReport report = {.model = model_.path(),
+                            .text = text_.Name(),
+                            .num_tokens = std::ssize(tokens),
+                            .policy = policies_.front(),
+                            .result = {}};
+    Progress progress(
+        console.status, console.clock,
+        {.what = "Reading", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    const InterruptScope scope(console.interrupt);
+    Result<DensityResult> result = MeasureDensity(
+        model, tokens, {.policy = report.policy, .map = map_},
+        [&](int64_t done, int64_t total) { progress.Update(done, total); },
+        console.interrupt.requested());
+    progress.Clear();
+    if (!result) return Forward(result);
+    report.result = *std::move(result);
+    if (plot.has_value()) {
+      if (Result<> written = plot->Write(DensityAsSvg(report)); !written) return written;
+    }
+    return console.out.Write(json_ ? DensityAsJson(report) : DensityAsText(report));
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  EvalText text_;
+  std::vector<SparsePolicy> policies_;
+  std::optional<DenseHead> map_;
+  std::optional<int64_t> tokens_;
+  std::optional<std::string> plot_path_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeEvalDensityCommand() {
+  return std::make_unique<EvalDensityCommand>();
+}
+
+}  // namespace baton

@@ -1,0 +1,156 @@
+#include "cli/eval_kl_command.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/eval_text.h"
+#include "cli/model_argument.h"
+#include "cli/model_options.h"
+#include "cli/open_model.h"
+#include "cli/plot_file.h"
+#include "cli/progress.h"
+#include "evaluate/divergence_text.h"
+#include "evaluate/policy_label.h"
+#include "kernels/sparse_policy_text.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kDefaultPositions = 512;
+constexpr int64_t kMaxRounds = 1000;
+
+class EvalKlCommand final : public Command {
+ public:
+  CommandText Text() const override {
+    return {.name = "eval kl",
+            .summary = "what sparse prefill loses and saves against dense",
+            .usages = {"MODEL --text FILE [--tokens N] [--sparse POLICY]... [OPTION]..."},
+            .description =
+                {"Reads the same prompt densely and by each policy and compares the distributions "
+                 "of the next token over the whole vocabulary: KL(dense || sparse) in nats, its "
+                 "mean, 95th and 99th percentile and maximum, and how often both have the same "
+                 "likeliest token; at the last positions of the prompt, and at as many spread "
+                 "over all of it.",
+                 "Times are taken after that in rounds of one dense prefill and one by each "
+                 "policy, up to the logits of the last token; what is compared is the median of "
+                 "the rounds' ratios. The dense logits stay in memory: 4 bytes for each position "
+                 "and entry of the vocabulary."},
+            .examples = {"baton eval kl model.gguf --text book.txt --tokens 8000 --sparse "
+                         "rule=share:0.15 --sparse published --plot kl.svg"}};
+  }
+
+  void Declare(OptionSet& options) override {
+    model_.Declare(options, /*also_dash=*/false);
+    options.Group("Evaluation");
+    text_.Declare(options);
+    options.Integer({.names = "--tokens",
+                     .value = "N",
+                     .help = "Tokens of the prompt (default: the whole text, at most the context)"},
+                    {.min = 1, .max = ModelLimits::kMaxContext}, &tokens_);
+    DeclarePolicies(options, &policies_);
+    options.Flag({.names = "--baselines",
+                  .value = "",
+                  .help = "Also compare yardsticks of the first policy: the published one, and as "
+                          "many blocks by means, by chance, by true weight, or none"},
+                 &has_baselines_);
+    options.Integer({.names = "--positions",
+                     .value = "N",
+                     .help = "Positions at the end, and spread over the prompt (default: 512)"},
+                    {.min = 1, .max = ModelLimits::kMaxContext}, &positions_);
+    options.Integer(
+        {.names = "--repeat", .value = "R", .help = "Rounds of timing; 0 for none (default: 3)"},
+        {.min = 0, .max = kMaxRounds}, &repeat_);
+    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
+    options.OutputFile(
+        {.names = "--plot", .value = "FILE", .help = "Write loss against time as SVG besides"},
+        &plot_path_);
+    compute_.DeclareWithoutPrefill(options);
+  }
+
+  Result<> Check() override {
+    if (Result<> model = model_.Check(); !model) return model;
+    if (Result<> text = text_.Check(); !text) return text;
+    if (plot_path_.has_value() && repeat_ == 0) {
+      return Fail(ErrorCode::kInvalid, "--plot shows times, and --repeat 0 takes none");
+    }
+    if (policies_.empty()) policies_.push_back(DefaultSparsePolicy());
+    if (!has_baselines_) return {};
+    const Result<std::vector<SparsePolicy>> baselines = BaselinesOf(policies_.front());
+    if (!baselines) {
+      return Fail(baselines.error().code, "--baselines: " + baselines.error().message);
+    }
+    policies_.insert(policies_.end(), baselines->begin(), baselines->end());
+    return {};
+  }
+
+  Result<> Run(Console& console) override {
+    std::optional<PlotFile> plot;
+    if (plot_path_.has_value()) {
+      Result<PlotFile> file = PlotFile::Open(*plot_path_);
+      if (!file) return Forward(file);
+      plot.emplace(*std::move(file));
+    }
+    const Result<std::string> text = text_.Read(console);
+    if (!text) return Forward(text);
+    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    if (!load) return Forward(load);
+    if (!load->context_tokens.has_value()) load->context_tokens = tokens_;
+    Result<LoadedModel> model = OpenModel(*load, console);
+    if (!model) return Forward(model);
+    const Result<std::vector<TokenId>> tokens = PromptTokens(*model, *text, tokens_);
+    if (!tokens) return Forward(tokens);
+    return compute_.Finish(Compare(*tokens, *model, plot, console), console);
+  }
+
+ private:
+  Result<> Compare(const std::vector<TokenId>& tokens, LoadedModel& model,
+                   std::optional<PlotFile>& plot, Console& console) {
+    DivergenceReport report = {
+        .model = model_.path(),
+        .text = text_.Name(),
+        .num_tokens = std::ssize(tokens),
+        .isa = std::string(IsaName(model.options.isa)),
+        .precision = model.options.precision == Precision::kExact ? "exact" : "fast",
+        .num_threads = model.pool->num_threads(),
+        .sets = LastAndSpread(std::ssize(tokens), positions_.value_or(kDefaultPositions)),
+        .result = {}};
+    Progress progress(
+        console.status, console.clock,
+        {.what = "Comparing", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    const InterruptScope scope(console.interrupt);
+    Result<DivergenceResult> result = MeasureDivergence(
+        model, tokens,
+        {.sets = report.sets,
+         .policies = policies_,
+         .num_rounds = static_cast<int>(repeat_.value_or(3))},
+        [&](int64_t done, int64_t total) { progress.Update(done, total); },
+        console.interrupt.requested());
+    progress.Clear();
+    if (!result) return Forward(result);
+    report.result = *std::move(result);
+    if (plot.has_value()) {
+      if (Result<> written = plot->Write(DivergenceAsSvg(report)); !written) return written;
+    }
+    return console.out.Write(json_ ? DivergenceAsJson(report) : DivergenceAsText(report));
+  }
+
+  ModelArgument model_;
+  ComputeOptions compute_;
+  EvalText text_;
+  std::vector<SparsePolicy> policies_;
+  std::optional<int64_t> tokens_;
+  std::optional<int64_t> positions_;
+  std::optional<int64_t> repeat_;
+  std::optional<std::string> plot_path_;
+  bool has_baselines_ = false;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeEvalKlCommand() {
+  return std::make_unique<EvalKlCommand>();
+}
+
+}  // namespace baton

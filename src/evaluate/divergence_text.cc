@@ -1,0 +1,141 @@
+#include "evaluate/divergence_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/number_text.h"
+#include "bench/measure.h"
+#include "bench/text_table.h"
+#include "evaluate/policy_label.h"
+#include "evaluate/trade_off_plot.h"
+
+namespace baton {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+double MedianOf(const std::vector<double>& seconds) {
+  return seconds.empty() ? 0 : Summarize(seconds).median;
+}
+
+std::string SecondsText(double seconds) {
+  return seconds == 0 ? "" : fmt::format("{:.2f} s", seconds);
+}
+
+Json FiguresJson(const DivergenceFigures& figures) {
+  return {{"count", figures.count},
+          {"mean", Number(figures.mean)},
+          {"p95", Number(figures.p95)},
+          {"p99", Number(figures.p99)},
+          {"max", Number(figures.max)},
+          {"top1", figures.top1},
+          {"nll_change", Number(figures.nll_change)}};
+}
+
+Json PolicyJson(const DivergenceReport& report, const PolicyDivergence& one) {
+  Json kl;
+  for (size_t s = 0; s < report.sets.size(); ++s) {
+    kl[report.sets[s].name] = FiguresJson(one.sets[s]);
+  }
+  Json layers = Json::array();
+  for (const BlockCounts& counts : one.report.layers) layers.push_back(DensityOf(counts));
+  const SparseTimes& times = one.report.times;
+  return {{"policy", PolicyText(one.policy)},
+          {"label", PolicyLabel(one.policy)},
+          {"density", one.density},
+          {"density_by_layer", std::move(layers)},
+          {"kl", std::move(kl)},
+          {"seconds", one.seconds},
+          {"time_ratio", one.seconds.empty() ? Json(nullptr) : Json(one.time_ratio)},
+          {"thread_seconds",
+           {{"pack", static_cast<double>(times.pack) * 1e-9},
+            {"score", static_cast<double>(times.score) * 1e-9},
+            {"select", static_cast<double>(times.select) * 1e-9},
+            {"attend", static_cast<double>(times.attend) * 1e-9},
+            {"correct", static_cast<double>(times.correct) * 1e-9}}}};
+}
+
+}  // namespace
+
+std::string DivergenceAsText(const DivergenceReport& report) {
+  std::vector<std::string> columns = {"policy", ">kept", ">prefill", ">of dense"};
+  for (const PositionSet& set : report.sets) {
+    for (const char* const figure : {"KL", "P95", "P99", "max", "top-1"}) {
+      columns.push_back(fmt::format(">{} {}", set.name, figure));
+    }
+  }
+  TextTable table(columns);
+  std::vector<std::string> dense = {"dense", "", SecondsText(MedianOf(report.result.dense_seconds)),
+                                    ""};
+  dense.resize(columns.size());
+  table.AddRow(std::move(dense));
+  for (const PolicyDivergence& one : report.result.policies) {
+    std::vector<std::string> cells = {
+        PolicyLabel(one.policy), fmt::format("{:.3f}", one.density),
+        SecondsText(MedianOf(one.seconds)),
+        one.seconds.empty() ? "" : fmt::format("{:.3f}", one.time_ratio)};
+    for (const DivergenceFigures& figures : one.sets) {
+      for (const double x : {figures.mean, figures.p95, figures.p99, figures.max}) {
+        cells.push_back(fmt::format("{:.4f}", x));
+      }
+      cells.push_back(fmt::format("{:.3f}", figures.top1));
+    }
+    table.AddRow(std::move(cells));
+  }
+  std::string sets;
+  for (const PositionSet& set : report.sets) {
+    sets += fmt::format("{}{}: {} positions", sets.empty() ? "" : ", ", set.name,
+                        CountText(std::ssize(set.positions)));
+  }
+  return fmt::format("{} tokens of {}, {} threads, {}, {}; KL(dense || sparse) in nats; {}\n\n{}",
+                     CountText(report.num_tokens), report.text, report.num_threads, report.isa,
+                     report.precision, sets, table.ToText());
+}
+
+std::string DivergenceAsJson(const DivergenceReport& report) {
+  Json nll;
+  for (size_t s = 0; s < report.sets.size(); ++s) {
+    nll[report.sets[s].name] = Number(report.result.dense_nll[s]);
+  }
+  Json policies = Json::array();
+  for (const PolicyDivergence& one : report.result.policies) {
+    policies.push_back(PolicyJson(report, one));
+  }
+  const Json json = {{"model", report.model},
+                     {"text", report.text},
+                     {"tokens", report.num_tokens},
+                     {"threads", report.num_threads},
+                     {"isa", report.isa},
+                     {"precision", report.precision},
+                     {"dense", {{"seconds", report.result.dense_seconds}, {"nll", std::move(nll)}}},
+                     {"policies", std::move(policies)}};
+  // Names of files may hold any bytes.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string DivergenceAsSvg(const DivergenceReport& report) {
+  TradeOffPlot plot = {
+      .title = "What a sparse prefill loses and what it costs",
+      .subtitle = fmt::format("{} tokens of {}; prefill time against dense, loss in nats",
+                              CountText(report.num_tokens), report.text),
+      .x_label = "time of prefill, sparse / dense",
+      .panels = {}};
+  for (size_t s = 0; s < report.sets.size(); ++s) {
+    TradeOffPanel& panel = plot.panels.emplace_back();
+    panel.title = fmt::format("KL(dense || sparse), {} positions: {}",
+                              CountText(std::ssize(report.sets[s].positions)), report.sets[s].name);
+    for (const PolicyDivergence& one : report.result.policies) {
+      panel.points.push_back(
+          {.label = PolicyLabel(one.policy), .cost = one.time_ratio, .loss = one.sets[s].mean});
+    }
+  }
+  return TradeOffAsSvg(plot);
+}
+
+}  // namespace baton
