@@ -17,6 +17,7 @@ import sys
 # Folders whose files are looked at, and files of the root.
 FOLDERS = ("src", "tests", "fuzz", "tools", "docs", "cmake", ".ci")
 ROOT_FILES = ("README.md", "CHANGELOG.md", "CMakeLists.txt", "check", "demo")
+PICTURES = {".png"}  # not text
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 # In documents: `src/...`, `tools/...` and so on in code quotes, and links to files.
@@ -31,7 +32,7 @@ def files_of(root):
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             relative = path.relative_to(root)
-            if path.is_file() and relative.parts[:2] != ("tests", "data") \
+            if path.is_file() and path.suffix not in PICTURES and relative.parts[:2] != ("tests", "data") \
                     and "corpus" not in relative.parts and "__pycache__" not in relative.parts:
                 found.append(path)
     return found

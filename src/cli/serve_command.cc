@@ -61,19 +61,21 @@ uint64_t RandomNumber() {
 class ServeCommand final : public Command {
  public:
   CommandText Text() const override {
-    return {.name = "serve",
-            .summary = "serve many clients over HTTP, as the OpenAI API",
-            .usages = {"MODEL [--port N] [OPTION]..."},
-            .description =
-                {"Opens the model and answers /v1/chat/completions, /v1/completions, /v1/models, "
-                 "/tokenize, /detokenize, /health, /livez, /readyz, /metrics and /openapi.json; "
-                 "docs/serve.md describes them. When it is ready it prints one line with its "
-                 "address. Every ended request is one line of JSON on standard error.",
-                 "It listens on this machine only, unless --host says otherwise; TLS is the task "
-                 "of a proxy in front. SIGTERM or Ctrl-C lets running requests finish; a second "
-                 "one stops at once."},
-            .examples = {"baton serve model.gguf --port 8080",
-                         "baton serve model.gguf --host 0.0.0.0 --api-key-file keys.txt"}};
+    return {
+        .name = "serve",
+        .summary = "serve many clients over HTTP, as the OpenAI API",
+        .usages = {"MODEL [--port N] [OPTION]..."},
+        .description =
+            {"Opens the model and answers /v1/chat/completions, /v1/completions, /v1/models, "
+             "/tokenize, /detokenize, /health, /livez, /readyz, /metrics, /status and "
+             "/openapi.json; docs/serve.md describes them. At / is a page to chat with the model "
+             "and to watch the server. When it is ready it prints one line with its "
+             "address. Every ended request is one line of JSON on standard error.",
+             "It listens on this machine only, unless --host says otherwise; TLS is the task "
+             "of a proxy in front. SIGTERM or Ctrl-C lets running requests finish; a second "
+             "one stops at once."},
+        .examples = {"baton serve model.gguf --port 8080",
+                     "baton serve model.gguf --host 0.0.0.0 --api-key-file keys.txt"}};
   }
 
   void Declare(OptionSet& options) override {

@@ -1,25 +1,29 @@
 #include "engine/answer_text.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace baton {
 
-Result<AnswerText> AnswerText::Make(const Tokenizer& tokenizer,
-                                    std::span<const std::string> stop_strings) {
-  Result<StopMatcher> matcher = StopMatcher::Make(stop_strings);
+Result<AnswerText> AnswerText::Make(Parts parts) {
+  Result<StopMatcher> matcher = StopMatcher::Make(parts.stop_strings);
   if (!matcher) return Forward(matcher);
-  return AnswerText(tokenizer, *std::move(matcher));
+  return AnswerText(std::move(parts), *std::move(matcher));
 }
 
-AnswerText::AnswerText(const Tokenizer& tokenizer, StopMatcher matcher)
-    : tokenizer_(&tokenizer),
-      detokenizer_(tokenizer, {.skip_special = true, .starts_text = false}),
+AnswerText::AnswerText(Parts parts, StopMatcher matcher)
+    : tokenizer_(&parts.tokenizer),
+      shown_tokens_(std::move(parts.shown_tokens)),
+      detokenizer_(parts.tokenizer, {.skip_special = true, .starts_text = false}),
       matcher_(std::move(matcher)) {}
 
 std::string_view AnswerText::Push(TokenId token) {
   // A model may have more rows than its vocabulary has tokens; those spell nothing.
   if (!tokenizer_->IsToken(token)) return {};
-  return matcher_.Feed(detokenizer_.Push(token));
+  if (std::find(shown_tokens_.begin(), shown_tokens_.end(), token) == shown_tokens_.end()) {
+    return matcher_.Feed(detokenizer_.Push(token));
+  }
+  return matcher_.Feed(detokenizer_.Finish() + std::string(tokenizer_->Piece(token)));
 }
 
 std::string_view AnswerText::Finish() {

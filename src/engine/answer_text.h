@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -14,9 +15,13 @@ namespace baton {
 // Threads: one at a time.
 class AnswerText {
  public:
-  // Requires: `tokenizer` outlives it. Errors: as StopMatcher::Make.
-  static Result<AnswerText> Make(const Tokenizer& tokenizer,
-                                 std::span<const std::string> stop_strings);
+  struct Parts {
+    const Tokenizer& tokenizer;  // outlives it
+    std::span<const std::string> stop_strings;
+    std::vector<TokenId> shown_tokens;  // control tokens whose names are text
+  };
+  // Errors: as StopMatcher::Make.
+  static Result<AnswerText> Make(Parts parts);
 
   // Takes the next token; returns what became certain. The view is valid until the next call.
   std::string_view Push(TokenId token);
@@ -27,9 +32,10 @@ class AnswerText {
   std::optional<int64_t> match() const { return matcher_.match(); }
 
  private:
-  AnswerText(const Tokenizer& tokenizer, StopMatcher matcher);
+  AnswerText(Parts parts, StopMatcher matcher);
 
   const Tokenizer* tokenizer_;
+  std::vector<TokenId> shown_tokens_;
   Detokenizer detokenizer_;
   StopMatcher matcher_;
   std::string last_;  // what Finish returns

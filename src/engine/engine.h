@@ -26,25 +26,44 @@
 #include "engine/engine_config.h"
 #include "engine/generation.h"
 #include "engine/loaded_model.h"
+#include "engine/token_rates.h"
 #include "kv/saved_sequence.h"
 #include "schedule/step_time_model.h"
 
 namespace baton {
 
-// How the engine is, for metrics and pages. One moment's picture. Counters only grow.
+// How the engine is, for metrics and pages. One moment's picture, made when it is asked for.
+// Counters only grow.
 struct EngineStatus {
+  static constexpr size_t kMaxListedWaiting = 100;
+
   // What one running request does.
   struct Running {
     uint64_t id = 0;
+    std::string label;
     int64_t prompt_tokens = 0;
     int64_t cached_tokens = 0;    // of the prompt
-    int64_t computed_tokens = 0;  // in the cache now
+    int64_t computed_tokens = 0;  // in the cache now; the step at work counts by layers
     int64_t generated_tokens = 0;
+    int64_t blocks = 0;      // in its table; some may be shared with others
+    double age_seconds = 0;  // since it was submitted
     bool is_prefill = false;
   };
-  std::vector<Running> running;
-  int64_t waiting_requests = 0;
-  int64_t waiting_tokens = 0;
+  // What one request that waits has: some tokens already, if it was preempted.
+  struct Waiting {
+    uint64_t id = 0;
+    std::string label;
+    int64_t prompt_tokens = 0;
+    int64_t generated_tokens = 0;
+    double age_seconds = 0;
+  };
+  std::vector<Running> running;  // the oldest first
+  std::vector<Waiting> waiting;  // the oldest first, at most kMaxListedWaiting
+  int64_t max_running = 0;
+  int64_t waiting_requests = 0;  // all of them
+  int64_t waiting_tokens = 0;    // of their prompts
+  TokenRates::PerSecond rates;
+  int64_t block_tokens = 0;
   int64_t blocks_free = 0;
   int64_t blocks_owned = 0;
   int64_t blocks_cached = 0;
@@ -64,8 +83,8 @@ struct EngineStatus {
   double other_seconds = 0;     // of all steps: receive, plan, commit, emit
 };
 
-// Threads: Submit, CheckPrefill, Cancel, Status and Stop from any; the others from one thread at a
-// time, the engine's.
+// Threads: Submit, CheckPrefill, Cancel, Status and Stop from any, observers included; the others
+// from one thread at a time, the engine's.
 class Engine {
  public:
   // Requires: `model` outlives the engine.
@@ -93,6 +112,8 @@ class Engine {
   // given up if all its requests are cancelled. Unknown and ended ids are no matter.
   void Cancel(uint64_t id);
 
+  // A request is not listed any more when its OnDone is called. May wait while a step is planned or
+  // committed, not while it is computed. Not beside Calibrate, Logits and what concerns sessions.
   EngineStatus Status() const;
 
   // Measures a few steps, so that the first chunks are sized by more than a guess; a second or two.

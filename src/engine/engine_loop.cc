@@ -39,7 +39,6 @@ Engine::Loop::Loop(LoadedModel& model, const EngineConfig& config, BlockPool poo
   reports_.reserve(most);
   policies_.reserve(most);
   samples_.reserve(most);
-  NoteStatus();
 }
 
 Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
@@ -113,7 +112,9 @@ Result<uint64_t> Engine::Loop::Submit(GenerationRequest request,
                                       std::shared_ptr<RequestObserver> observer) {
   Result<StopRules> rules = RulesFor(request);
   if (!rules) return Forward(rules);
-  Result<AnswerText> text = AnswerText::Make(*model_->tokenizer, request.stop_strings);
+  Result<AnswerText> text = AnswerText::Make({.tokenizer = *model_->tokenizer,
+                                              .stop_strings = request.stop_strings,
+                                              .shown_tokens = request.shown_tokens});
   if (!text) return Forward(text);
   Result<std::optional<SparsePolicy>> policy =
       PolicyFor(request.prefill, std::ssize(request.prompt));
@@ -206,10 +207,7 @@ void Engine::Loop::End(uint64_t id, StopReason reason) {
            .preemptions = sequence->preemptions};
   }
   scheduler_.End(id);
-  {
-    const std::lock_guard lock(status_mutex_);
-    ++status_.finished_requests;
-  }
+  ++counters_.finished_requests;
   live->Finish(reason, end);
 }
 
@@ -223,9 +221,10 @@ void Engine::Loop::EndWith(uint64_t id, const Error& error) {
 }
 
 void Engine::Loop::EndAll() {
+  const std::lock_guard lock(books_);
   Receive();
   while (!live_.empty()) End(live_.begin()->first, StopReason::kCancelled);
-  NoteStatus();
+  NoteWaiting();
 }
 
 void Engine::Loop::BeginStep() {
@@ -237,6 +236,7 @@ void Engine::Loop::BeginStep() {
   const int64_t now = clock_.NowNs();
   for (const Sequence* sequence : scheduler_.planned()) {
     LiveRequest& live = *live_.at(sequence->spec.id);
+    live.NoteRead(sequence->ledger.computed);
     if (!live.has_started()) live.NoteStart(now, sequence->hit_tokens);
     choices_.push_back({.request = &live, .token = std::nullopt});
     reports_.push_back(live.prefill_report());
@@ -273,10 +273,11 @@ void Engine::Loop::OnLayerDone(int layers_done, int num_layers) {
 
 Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   const int64_t begin = clock_.NowNs();
+  std::unique_lock lock(books_);
   Receive();
   const StepPlan& plan = scheduler_.Plan();
   if (plan.sequences.empty()) {
-    NoteStatus();
+    NoteWaiting();
     if (scheduler_.is_idle()) return !live_.empty();
     return Fail(ErrorCode::kInternal, "requests are left, and none of them can be computed");
   }
@@ -285,28 +286,30 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
     step_chunks_.push_back(sequence.phase == Phase::kPrefill ? sequence.num_rows() : 0);
   }
   BeginStep();
+  lock.unlock();
   const int64_t run_begin = clock_.NowNs();
   const Result<> run = forward_->Run(
       plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
       {.cancel = cancel, .progress = this, .reports = reports_, .policies = policies_});
   const double run_seconds = Seconds(clock_.NowNs() - run_begin);
+  lock.lock();
   if (run) {
+    const TokenRates::Tokens before = Computed();
     scheduler_.Commit(run_seconds);
     StoreOnDisk();
     Emit();
+    rates_.Note(clock_.NowNs(), {.prompt = Computed().prompt - before.prompt,
+                                 .generated = Computed().generated - before.generated});
   } else {
     scheduler_.Abandon();
     if (run.error().code != ErrorCode::kCancelled) return Forward(run);
   }
-  {
-    const std::lock_guard lock(status_mutex_);
-    ++status_.steps;
-    status_.requests_in_steps += step_ids_.size();
-    status_.forward_seconds += run_seconds - sampling_seconds_;
-    status_.sampling_seconds += sampling_seconds_;
-    status_.other_seconds += Seconds(clock_.NowNs() - begin) - run_seconds;
-  }
-  NoteStatus();
+  ++counters_.steps;
+  counters_.requests_in_steps += step_ids_.size();
+  counters_.forward_seconds += run_seconds - sampling_seconds_;
+  counters_.sampling_seconds += sampling_seconds_;
+  counters_.other_seconds += Seconds(clock_.NowNs() - begin) - run_seconds;
+  NoteWaiting();
   return !live_.empty();
 }
 
@@ -370,42 +373,11 @@ Result<> Engine::Loop::CheckIdle() const {
                           pool_.num_owned(), kept));
 }
 
-void Engine::Loop::NoteStatus() {
+void Engine::Loop::NoteWaiting() {
   // Those that wait for the disk are neither running nor in the scheduler's queue.
   const int64_t await_disk =
       std::ssize(live_) - std::ssize(scheduler_.running()) - scheduler_.num_waiting();
   inbox_.NoteWaiting(scheduler_.num_waiting() + await_disk, scheduler_.waiting_tokens());
-  const ScheduleCounts& counts = scheduler_.counts();
-  const DiskCacheCounters disk = disk_ == nullptr ? DiskCacheCounters() : disk_->counters();
-  const std::lock_guard lock(status_mutex_);
-  status_.disk_blocks_read = disk.tier.hits;
-  status_.disk_blocks_written = disk.tier.written;
-  status_.disk_blocks_skipped = disk.skipped;
-  status_.running.clear();
-  for (const auto& sequence : scheduler_.running()) {
-    const Request& ledger = sequence->ledger;
-    status_.running.push_back({.id = ledger.id,
-                               .prompt_tokens = ledger.num_prompt,
-                               .cached_tokens = sequence->hit_tokens,
-                               .computed_tokens = ledger.computed,
-                               .generated_tokens = ledger.num_generated(),
-                               .is_prefill = sequence->is_prefill()});
-  }
-  status_.waiting_requests = scheduler_.num_waiting();
-  status_.waiting_tokens = scheduler_.waiting_tokens();
-  status_.blocks_free = pool_.num_free();
-  status_.blocks_owned = pool_.num_owned();
-  status_.blocks_cached = pool_.num_cached();
-  status_.prompt_tokens = counts.prompt_tokens;
-  status_.generated_tokens = generated_tokens_;
-  status_.prefix_queries = counts.prefix_queries;
-  status_.prefix_hit_tokens = counts.prefix_hit_tokens;
-  status_.preemptions = counts.preemptions;
-}
-
-EngineStatus Engine::Loop::Status() const {
-  const std::lock_guard lock(status_mutex_);
-  return status_;
 }
 
 }  // namespace baton

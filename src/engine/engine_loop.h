@@ -15,6 +15,7 @@
 #include "engine/inbox.h"
 #include "engine/live_request.h"
 #include "engine/row_sampler.h"
+#include "engine/token_rates.h"
 #include "forward/step_forward.h"
 #include "kv/block_pool.h"
 #include "schedule/scheduler.h"
@@ -35,7 +36,7 @@ class Engine::Loop : private StepProgress {
   Result<> Calibrate();
   // Ends all that is left as cancelled.
   void EndAll();
-  EngineStatus Status() const;
+  EngineStatus Status();  // engine_status.cc
   Result<> Logits(const std::vector<TokenId>& tokens, const std::vector<int64_t>& positions,
                   const std::function<void(int64_t position, std::span<const float> logits)>& visit,
                   const std::atomic<bool>& cancel);
@@ -74,7 +75,12 @@ class Engine::Loop : private StepProgress {
   void Sample(std::span<const RowLogits> rows);
   void Emit();
   void OnLayerDone(int layers_done, int num_layers) override;
-  void NoteStatus();
+  void NoteWaiting();
+  TokenRates::Tokens Computed() const {
+    return {.prompt = scheduler_.counts().prompt_tokens, .generated = generated_tokens_};
+  }
+  void ListRunning(EngineStatus& status, int64_t now_ns) const;
+  void ListWaiting(EngineStatus& status, int64_t now_ns);
   Result<double> MeasureStep(std::span<BlockTable> tables, int64_t tokens);
   Result<> CheckIdle() const;
   Result<SavedSequence> OpenSaved(const std::string& path, Hash128& salt) const;
@@ -103,9 +109,12 @@ class Engine::Loop : private StepProgress {
   std::vector<SampleTask> samples_;
   double sampling_seconds_ = 0;  // of the step at work
   uint64_t generated_tokens_ = 0;
+  EngineStatus counters_;  // those that nobody below counts; the rest is filled in by Status
+  TokenRates rates_;
 
-  mutable std::mutex status_mutex_;
-  EngineStatus status_;
+  // Held while requests, sequences and blocks change, and while Status looks at them; not while a
+  // step is computed. Observers, which are called meanwhile, may ask for the status.
+  std::recursive_mutex books_;
   std::unique_ptr<DiskCache> disk_;  // null for none; its thread wakes the inbox
 };
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -34,6 +35,7 @@ class Listener : public RequestObserver {
  public:
   void OnPrefill(int64_t done_tokens, int64_t total_tokens) override {
     prefills.emplace_back(done_tokens, total_tokens);
+    if (on_prefill) on_prefill();
   }
   void OnToken(const SampledToken& token) override {
     tokens.push_back(token);
@@ -43,12 +45,15 @@ class Listener : public RequestObserver {
   void OnDone(Result<GenerationResult> result) override {
     ++num_done;
     done = std::move(result);
+    if (on_done) on_done();
   }
 
   std::vector<std::pair<int64_t, int64_t>> prefills;
   std::vector<SampledToken> tokens;
   std::string text;
+  std::function<void()> on_prefill;
   std::function<void()> on_token;
+  std::function<void()> on_done;
   int num_done = 0;
   std::optional<Result<GenerationResult>> done;
 };
@@ -853,6 +858,103 @@ TEST_F(EngineTest, ManyThreadsSubmitAndCancel) {
   loop.join();
   auto late = std::make_shared<Listener>();
   EXPECT_EQ(engine_->Submit(Request(Prompt(5, 1), 5), late).error().code, ErrorCode::kUnavailable);
+  ExpectIdle();
+}
+
+// The label's row among those that run; null if there is none.
+const EngineStatus::Running* FindRunning(const EngineStatus& status, const std::string& label) {
+  const auto found = std::find_if(status.running.begin(), status.running.end(),
+                                  [&](const auto& running) { return running.label == label; });
+  return found == status.running.end() ? nullptr : &*found;
+}
+
+TEST_F(EngineTest, StatusIsThatOfTheMoment) {
+  Open(1, 64);
+  Start(Config());
+  // Nobody asks between two looks: each look sees what is.
+  std::vector<std::shared_ptr<Listener>> listeners;
+  int looks = 0;
+  for (int i = 0; i < 6; ++i) {
+    GenerationRequest request = Request(Prompt(200, i), 3 + i);
+    request.label = "request " + std::to_string(i);
+    const std::string label = request.label;
+    listeners.push_back(Submit(std::move(request)));
+    Listener& listener = *listeners.back();
+    listener.on_prefill = [&, label] {
+      const EngineStatus status = engine_->Status();
+      const EngineStatus::Running* running = FindRunning(status, label);
+      ASSERT_NE(running, nullptr) << label;
+      EXPECT_TRUE(running->is_prefill);
+      EXPECT_EQ(running->computed_tokens - running->cached_tokens, listener.prefills.back().first);
+      EXPECT_GT(running->blocks, 0);
+      ++looks;
+    };
+    listener.on_token = [&, label] {
+      const EngineStatus status = engine_->Status();
+      const EngineStatus::Running* running = FindRunning(status, label);
+      ASSERT_NE(running, nullptr) << label;
+      EXPECT_EQ(running->generated_tokens + 1, std::ssize(listener.tokens));
+      EXPECT_EQ(running->computed_tokens, running->prompt_tokens + running->generated_tokens);
+      ++looks;
+    };
+    listener.on_done = [&, label] {
+      const EngineStatus status = engine_->Status();
+      EXPECT_EQ(FindRunning(status, label), nullptr) << label;
+      EXPECT_EQ(status.running.size() + status.waiting.size() + status.finished_requests, 6u);
+      ++looks;
+    };
+  }
+  // In the inbox they wait, too.
+  const EngineStatus before = engine_->Status();
+  EXPECT_EQ(before.running.size(), 0u);
+  EXPECT_EQ(before.waiting_requests, 6);
+  EXPECT_EQ(before.waiting_tokens, 6 * 200);
+  ASSERT_EQ(before.waiting.size(), 6u);
+  EXPECT_EQ(before.waiting[5].label, "request 5");
+  EXPECT_GE(before.waiting[0].age_seconds, before.waiting[5].age_seconds);
+  Drain();
+  EXPECT_GT(looks, 6 * 3);
+  const EngineStatus after = engine_->Status();
+  EXPECT_EQ(after.finished_requests, 6u);
+  EXPECT_GT(after.rates.prompt, 0);
+  EXPECT_GT(after.rates.generated, 0);
+  EXPECT_EQ(after.block_tokens, 64);
+  ExpectIdle();
+}
+
+TEST_F(EngineTest, StatusMayBeAskedForByAnyThreadWhileAllChanges) {
+  Open(2, 64);
+  EngineConfig config = Config();
+  config.kv_tokens = 576;
+  Start(config);
+  std::thread loop([&] { EXPECT_TRUE(engine_->Run().has_value()); });
+  std::atomic<bool> ends = false;
+  std::thread watcher([&] {
+    const int64_t blocks = NumBlocksFor(576);
+    while (!ends) {
+      const EngineStatus status = engine_->Status();
+      EXPECT_EQ(status.blocks_free + status.blocks_owned + status.blocks_cached, blocks);
+      EXPECT_LE(status.running.size(), 4u);
+      for (const EngineStatus::Running& running : status.running) {
+        EXPECT_LE(running.cached_tokens, running.prompt_tokens);
+        EXPECT_LE(running.computed_tokens, running.prompt_tokens + running.generated_tokens);
+        EXPECT_EQ(running.label, std::to_string(running.prompt_tokens));
+      }
+      std::this_thread::yield();
+    }
+  });
+  std::vector<std::shared_ptr<Listener>> listeners;
+  for (int i = 0; i < 24; ++i) {
+    GenerationRequest request = Request(Prompt(100 + i * 9, i % 5), 1 + i % 7 * 5);
+    request.label = std::to_string(request.prompt.size());
+    listeners.push_back(Submit(std::move(request)));
+    if (i % 5 == 4) engine_->Cancel(last_id_);
+  }
+  engine_->Stop(/*drain=*/true);
+  loop.join();
+  ends = true;
+  watcher.join();
+  for (const auto& listener : listeners) EXPECT_EQ(listener->num_done, 1);
   ExpectIdle();
 }
 

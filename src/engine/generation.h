@@ -30,6 +30,8 @@ struct GenerationRequest {
   PrefillWish prefill;
   // Goes on through end tokens.
   bool ignore_end_tokens = false;
+  // Control tokens whose names are part of the text; those of others are not.
+  std::vector<TokenId> shown_tokens;
   // Higher ones are admitted first and preempted last.
   int32_t priority = 0;
   // The request ends with StopReason::kDeadline so many seconds after it was submitted.
@@ -39,6 +41,8 @@ struct GenerationRequest {
   // Not 0: the sequence is kept under this number when the request ends, and the next request of
   // the same number goes on from it, down to the token. Prefixes by content need no session.
   uint64_t session = 0;
+  // What the caller calls it, for lists of requests.
+  std::string label;
 };
 
 // Figures of both phases. Units: seconds by a monotonic clock.

@@ -56,6 +56,12 @@ void Inbox::Take(Mail& mail) {
   waiting_tokens_ += std::exchange(mail_tokens_, 0);
 }
 
+void Inbox::ShowArrived(
+    const std::function<void(std::span<const std::unique_ptr<LiveRequest>>)>& visit) {
+  const std::lock_guard lock(mutex_);
+  visit(mail_.requests);
+}
+
 void Inbox::NoteWaiting(int64_t requests, int64_t tokens) {
   const std::lock_guard lock(mutex_);
   waiting_requests_ = requests;

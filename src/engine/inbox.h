@@ -4,8 +4,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -35,6 +37,9 @@ class Inbox {
     std::vector<uint64_t> cancelled;
   };
   void Take(Mail& mail);
+  // Shows the requests that have arrived and are not taken; they are not while `visit` looks.
+  // Threads: any.
+  void ShowArrived(const std::function<void(std::span<const std::unique_ptr<LiveRequest>>)>& visit);
   // Notes what waits behind the inbox.
   void NoteWaiting(int64_t requests, int64_t tokens);
   // Ends a Wait, now or the next one.

@@ -35,6 +35,7 @@ void LiveRequest::NoteStart(int64_t now_ns, int64_t cached_tokens) {
 }
 
 void LiveRequest::TellPrefill(int64_t computed_tokens) {
+  NoteRead(computed_tokens);
   const int64_t cached = result_.figures.cached_tokens;
   if (num_generated() > 0) return;
   parts_.observer->OnPrefill(std::max<int64_t>(computed_tokens - cached, 0), num_prompt_ - cached);

@@ -2,6 +2,7 @@
 // are the scheduler's.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,6 +55,11 @@ class LiveRequest {
   bool has_started() const { return started_ns_ != 0; }
   // Tells how many of the prompt's tokens are computed, until the first token is there.
   void TellPrefill(int64_t computed_tokens);
+  // Tokens in the cache, with those of the step at work by its layers. Threads: any may read.
+  int64_t read_tokens() const { return read_tokens_.load(std::memory_order_relaxed); }
+  void NoteRead(int64_t computed_tokens) {
+    read_tokens_.store(computed_tokens, std::memory_order_relaxed);
+  }
 
   // Where the steps of a sparse prefill report. Null if there is none.
   PrefillReport* prefill_report() {
@@ -88,6 +94,7 @@ class LiveRequest {
   int64_t max_known_;
   GenerationResult result_;
   bool awaits_disk_ = false;
+  std::atomic<int64_t> read_tokens_ = 0;
   int64_t started_ns_ = 0;
   int64_t first_token_ns_ = 0;
   int64_t last_token_ns_ = 0;

@@ -296,7 +296,7 @@ void HttpConnection::OnDeadline() {
 
 void HttpConnection::Respond(HttpResponse response) {
   deadline_.cancel();
-  const bool has_body = response.status >= 200 && response.status != 204;
+  const bool has_body = response.status >= 200 && response.status != 204 && response.status != 304;
   std::string text = HeadText(response.status, response.fields);
   if (has_body) text += fmt::format("Content-Length: {}\r\n", response.body.size());
   text += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";

@@ -33,8 +33,8 @@ struct HttpRequest {
   size_t CountFields(std::string_view name) const;
 };
 
-// A response with a body that is there as a whole. Content-Length and what concerns the connection
-// is added by the server.
+// A response with a body that is there as a whole; 204 and 304 have none. Content-Length and what
+// concerns the connection is added by the server.
 struct HttpResponse {
   int status = 200;
   std::vector<HttpField> fields;

@@ -23,7 +23,10 @@ int64_t CountCharacters(std::string_view text) {
 Answer::Answer(Parts parts, AnswerHost& host)
     : parts_(std::move(parts)),
       host_(host),
-      choices_(static_cast<size_t>(parts_.call.num_choices())) {}
+      choices_(static_cast<size_t>(parts_.call.num_choices())) {
+  if (!parts_.call.tools) return;
+  for (Choice& choice : choices_) choice.reader.emplace(*parts_.call.tools);
+}
 
 void Answer::Attach(std::shared_ptr<HttpExchange> exchange) {
   exchange_ = std::move(exchange);
@@ -39,8 +42,9 @@ void Answer::SubmitChoices(uint64_t seed) {
   const int64_t num_choices = parts_.call.num_choices();
   for (int64_t choice = 0; choice < num_choices && outcome && !abandoned_; ++choice) {
     auto relay = std::make_shared<ChoiceRelay>(shared_from_this(), choice, host_);
-    const Result<uint64_t> id =
-        host_.backend.Submit(RequestOf(parts_.call, choice, seed), std::move(relay));
+    GenerationRequest request = RequestOf(parts_.call, choice, seed);
+    request.label = parts_.head.id;
+    const Result<uint64_t> id = host_.backend.Submit(std::move(request), std::move(relay));
     if (id) {
       ids.push_back(*id);
     } else {
@@ -72,14 +76,27 @@ void Answer::OnProgress(int64_t choice, const PromptProgress& progress) {
 
 void Answer::OnText(int64_t choice, const std::string& text, std::vector<SampledToken> tokens) {
   if (!cause_.empty()) return;
+  Choice& from = choices_[static_cast<size_t>(choice)];
+  Give(choice, from.reader ? from.reader->Push(text) : ToolPiece{.text = text}, std::move(tokens));
+}
+
+// Tells what is certain of a choice, now or at the end.
+void Answer::Give(int64_t choice, const ToolPiece& piece, std::vector<SampledToken> tokens) {
   Choice& to = choices_[static_cast<size_t>(choice)];
   if (!parts_.call.fields.stream) {
-    to.text += text;
+    to.text += piece.text;
+    to.calls.insert(to.calls.end(), piece.calls.begin(), piece.calls.end());
     std::move(tokens.begin(), tokens.end(), std::back_inserter(to.tokens));
     return;
   }
+  if (piece.text.empty() && piece.calls.empty() && tokens.empty()) return;
   BeginChoice(choice);
-  SendPiece({.choice = choice, .text = text, .tokens = tokens, .text_offset = to.text_offset});
+  SendPiece({.choice = choice,
+             .text = piece.text,
+             .tokens = tokens,
+             .text_offset = to.text_offset,
+             .calls = piece.calls,
+             .first_call = to.reader ? to.reader->num_calls() - std::ssize(piece.calls) : 0});
   to.text_offset += baton::CountCharacters(tokens, *parts_.head.tokenizer);
 }
 
@@ -104,9 +121,13 @@ void Answer::OnChoiceDone(int64_t choice, const Result<GenerationResult>& result
     return LogIfEnded();
   }
   to.finish_reason = *reason;
+  if (to.reader) {
+    Give(choice, to.reader->Finish(), {});
+    if (to.reader->num_calls() > 0 && *reason == "stop") to.finish_reason = "tool_calls";
+  }
   if (parts_.call.fields.stream) {
     BeginChoice(choice);
-    SendPiece({.choice = choice, .finish_reason = reason});
+    SendPiece({.choice = choice, .finish_reason = to.finish_reason});
   }
   if (num_done_ == std::ssize(choices_) && cause_.empty()) Finish();
   LogIfEnded();
@@ -169,6 +190,7 @@ void Answer::Finish() {
     Choice& from = choices_[static_cast<size_t>(i)];
     ReplyChoice reply{.text = std::move(from.text),
                       .tokens = std::move(from.tokens),
+                      .calls = std::move(from.calls),
                       .has_logprobs = fields.sampling.num_top_logprobs.has_value(),
                       .finish_reason = from.finish_reason};
     if (!parts_.call.echoes.empty()) {
@@ -219,6 +241,10 @@ ReplyUsage Answer::Usage() const {
   for (int64_t i = 0; i < std::ssize(choices_); ++i) {
     const GenerationFigures& figures = choices_[static_cast<size_t>(i)].figures;
     usage.completion_tokens += figures.generated_tokens;
+    usage.queue_seconds = std::max(usage.queue_seconds, figures.queue_seconds);
+    usage.first_token_seconds = std::max(usage.first_token_seconds, figures.first_token_seconds);
+    usage.prefill_seconds = std::max(usage.prefill_seconds, figures.prefill_seconds);
+    usage.decode_seconds = std::max(usage.decode_seconds, figures.decode_seconds);
     // The choices of a prompt read it together.
     if (i % parts_.call.fields.num_choices != 0) continue;
     usage.prompt_tokens += figures.prompt_tokens;
@@ -232,19 +258,13 @@ ReplyUsage Answer::Usage() const {
 void Answer::LogIfEnded() {
   if (ended_ || !submitted_ || cause_.empty() || num_done_ < std::ssize(ids_)) return;
   ended_ = true;
-  GenerationFigures longest;
-  for (const Choice& choice : choices_) {
-    longest.queue_seconds = std::max(longest.queue_seconds, choice.figures.queue_seconds);
-    longest.prefill_seconds = std::max(longest.prefill_seconds, choice.figures.prefill_seconds);
-    longest.decode_seconds = std::max(longest.decode_seconds, choice.figures.decode_seconds);
-  }
   const ReplyUsage usage = Usage();
   const char* phase = "queue";
   if (cause_ == "done") {
     phase = "done";
   } else if (usage.completion_tokens > 0) {
     phase = "decode";
-  } else if (longest.queue_seconds > 0) {
+  } else if (usage.queue_seconds > 0) {
     phase = "prefill";
   }
   const std::string_view outcome =
@@ -260,9 +280,9 @@ void Answer::LogIfEnded() {
                       {"prompt_tokens", usage.prompt_tokens},
                       {"cached_tokens", usage.cached_tokens},
                       {"generated_tokens", usage.completion_tokens},
-                      {"queue_seconds", longest.queue_seconds},
-                      {"prefill_seconds", longest.prefill_seconds},
-                      {"decode_seconds", longest.decode_seconds}})
+                      {"queue_seconds", usage.queue_seconds},
+                      {"prefill_seconds", usage.prefill_seconds},
+                      {"decode_seconds", usage.decode_seconds}})
                     .dump());
 }
 

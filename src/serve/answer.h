@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "serve/prepared_call.h"
 #include "serve/reply_json.h"
 #include "serve/server_metrics.h"
+#include "serve/tool_call_reader.h"
 
 namespace baton {
 
@@ -71,11 +73,14 @@ class Answer final : public std::enable_shared_from_this<Answer> {
     bool done = false;
     std::string text;                  // unless streaming
     std::vector<SampledToken> tokens;  // unless streaming
-    int64_t text_offset = 0;           // characters of what was told
+    std::vector<ToolCall> calls;       // unless streaming
+    std::optional<ToolCallReader> reader;
+    int64_t text_offset = 0;  // characters of what was told
     std::string_view finish_reason;
     GenerationFigures figures;
   };
 
+  void Give(int64_t choice, const ToolPiece& piece, std::vector<SampledToken> tokens);
   void OnSubmitted(std::vector<uint64_t> ids, const ApiResult<>& outcome);
   void OnClientGone();
   void BeginChoice(int64_t choice);

@@ -208,7 +208,6 @@ TEST(ApiCallsTest, WrongTypesAreRefusedByName) {
       {R"("return_progress":"yes")", "return_progress"},
       {R"("ignore_eos":0)", "ignore_eos"},
       {R"("model":7)", "model"},
-      {R"("tools":[{"type":"function"}])", "tools"},
       {R"("functions":[{}])", "functions"},
       {R"("response_format":{"type":"json_object"})", "response_format"},
       {R"("response_format":"json")", "response_format"},
@@ -218,6 +217,40 @@ TEST(ApiCallsTest, WrongTypesAreRefusedByName) {
   EXPECT_EQ(Chat("\"stop\":" + many_stops).error().param, "stop");
   const std::string long_stop = Json(std::string(70'000, 'a')).dump();
   EXPECT_EQ(Chat("\"stop\":" + long_stop).error().param, "stop");
+}
+
+TEST(ApiCallsTest, ToolsAreChecked) {
+  const std::pair<const char*, const char*> bad[] = {
+      {R"("tools":{})", "tools"},
+      {R"("tools":[7])", "tools[0]"},
+      {R"("tools":[{"function":{"name":"f"}}])", "tools[0].type"},
+      {R"("tools":[{"type":"function"}])", "tools[0].function"},
+      {R"("tools":[{"type":"function","function":{}}])", "tools[0].function.name"},
+      {R"("tools":[{"type":"function","function":{"name":"a b"}}])", "tools[0].function.name"},
+      {R"("tools":[{"type":"function","function":{"name":"f","parameters":[]}}])",
+       "tools[0].function.parameters"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}},)"
+       R"({"type":"function","function":{"name":"f"}}])",
+       "tools"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required")",
+       "tool_choice"},
+      {R"("tool_choice":{"type":"function","function":{"name":"f"}})", "tool_choice"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}],"parallel_tool_calls":false)",
+       "parallel_tool_calls"},
+  };
+  for (const auto& [text, param] : bad) {
+    const auto call = Chat(text);
+    ASSERT_FALSE(call) << text;
+    EXPECT_EQ(call.error().param, param) << text;
+    EXPECT_EQ(call.error().status, 400) << text;
+  }
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}])";
+  EXPECT_EQ(Chat(tools)->tools.names, std::vector<std::string>{"f"});
+  EXPECT_EQ(Chat(tools + R"(,"tool_choice":"auto","parallel_tool_calls":true)")->tools.list.size(),
+            1u);
+  EXPECT_TRUE(Chat(tools + R"(,"tool_choice":"none")")->tools.names.empty());
+  EXPECT_TRUE(Chat(R"("tool_choice":"none","parallel_tool_calls":false)"));
+  EXPECT_EQ(Completion("\"prompt\":\"x\"," + tools).error().param, "tools");
 }
 
 TEST(ApiCallsTest, ManyBiasesTakeLittleTime) {

@@ -200,11 +200,9 @@ ApiResult<> ReadPrefill(const JsonFields& fields, CallFields& call) {
 
 // What is asked for and cannot be had. Silence would be taken for a yes.
 ApiResult<> RefuseUnsupported(const JsonFields& fields) {
-  for (const char* name : {"tools", "functions"}) {
-    const Json* value = fields.Find(name);
-    if (value != nullptr && !(value->is_array() && value->empty())) {
-      return BadField(name, fmt::format("'{}' is not supported", name));
-    }
+  const Json* functions = fields.Find("functions");
+  if (functions != nullptr && *functions != Json::array()) {
+    return BadField("functions", "'functions' is not supported; 'tools' says the same");
   }
   for (const char* name : {"audio", "suffix", "guided_json", "guided_regex", "grammar"}) {
     const Json* value = fields.Find(name);

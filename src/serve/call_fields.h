@@ -41,7 +41,7 @@ struct CallFields {
 
 // Reads them. Fields that nobody knows are left alone.
 // Errors: 400 with the field's name: a wrong type or range; a token that the vocabulary lacks; what
-// Baton does not have (best_of beyond n, tools, response formats), so that nobody waits for it.
+// Baton does not have (best_of beyond n, functions, response formats), so that nobody waits for it.
 ApiResult<CallFields> ReadCallFields(const nlohmann::ordered_json& body, const CallLimits& limits);
 
 // The seed of a choice: choices of one prompt draw from streams of their own, the first from the

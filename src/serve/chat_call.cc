@@ -53,6 +53,12 @@ ApiResult<> CheckMessage(const Json& message, const std::string& name) {
                     fmt::format("'{}' must be system, developer, user, assistant or tool",
                                 fields.NameOf("role")));
   }
+  if (const Json* calls = fields.Find("tool_calls"); calls != nullptr) {
+    if (**role != "assistant" && *calls != Json::array()) {
+      return BadField(fields.NameOf("tool_calls"), "only the assistant's messages have tool calls");
+    }
+    if (auto read = CheckToolCalls(*calls, fields.NameOf("tool_calls")); !read) return read;
+  }
   const Json* content = fields.Find("content");
   const std::string content_name = fields.NameOf("content");
   if (content == nullptr) {
@@ -116,6 +122,9 @@ ApiResult<ChatCall> ReadChatCall(const Json& body, const CallLimits& limits) {
   if (auto read = ReadMessages(fields, call); !read) return ForwardApi(read);
   if (auto read = ReadLogprobs(fields, call); !read) return ForwardApi(read);
   if (auto read = ReadModalities(fields); !read) return ForwardApi(read);
+  auto tools = ReadTools(fields);
+  if (!tools) return ForwardApi(tools);
+  call.tools = *std::move(tools);
   const auto continues = fields.Bool("continue_final_message");
   if (!continues) return ForwardApi(continues);
   call.continue_final_message = continues->value_or(false);

@@ -86,6 +86,10 @@ ApiResult<CompletionCall> ReadCompletionCall(const Json& body, const CallLimits&
   if (!call.fields.max_tokens) call.fields.max_tokens = CompletionCall::kDefaultMaxTokens;
   const JsonFields fields(body);
   if (auto read = ReadPrompts(fields, limits, call); !read) return ForwardApi(read);
+  const Json* tools = fields.Find("tools");
+  if (tools != nullptr && *tools != Json::array()) {
+    return BadField("tools", "'tools' goes with /v1/chat/completions only");
+  }
   const auto logprobs = fields.Integer("logprobs", {0, CallLimits::kMaxTopLogprobs});
   if (!logprobs) return ForwardApi(logprobs);
   call.fields.sampling.num_top_logprobs = *logprobs;

@@ -144,6 +144,13 @@ Json DetokenizeBody() {
            {{"tokens", {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}}}}}};
 }
 
+Json AllRequired(Json properties) {
+  Json names = Json::array();
+  for (const auto& [name, schema] : properties.items()) names.push_back(name);
+  return {
+      {"type", "object"}, {"required", std::move(names)}, {"properties", std::move(properties)}};
+}
+
 Json ErrorSchema() {
   return {{"type", "object"},
           {"required", Json::array({"error"})},
@@ -178,6 +185,10 @@ Json ReplySchema() {
             {"created", Type("integer")},
             {"model", Type("string")},
             {"choices", ListOf(Type("object"))},
+            {"timings", AllRequired({{"queue_seconds", Type("number")},
+                                     {"first_token_seconds", Type("number")},
+                                     {"prefill_seconds", Type("number")},
+                                     {"decode_seconds", Type("number")}})},
             {"usage", Ref("Usage")},
             {"baton", Ref("Baton")}}}};
 }
@@ -193,6 +204,48 @@ Json BatonSchema() {
                           {"thread_seconds", Type("object")}}}};
   return Described({{"type", "object"}, {"properties", {{"prefill", ListOf(prefill)}}}},
                    "Where other than dense reading was asked for, by the request or at the start");
+}
+
+Json StatusSchema() {
+  const Json count = Type("integer");
+  const Json number = Type("number");
+  const Json phase = {{"enum", Json::array({"waiting", "prefill", "decode"})}};
+  const Json request = AllRequired(
+      {{"id", Described(Type("string"), "As the answer names it; its choices share it")},
+       {"number", count},
+       {"phase", phase},
+       {"age_seconds", number},
+       {"prompt_tokens", count},
+       {"cached_tokens", count},
+       {"computed_tokens", Described(count, "In the cache, of prompt and answer")},
+       {"generated_tokens", count},
+       {"kv_blocks", count}});
+  Json schema = AllRequired({{"state", {{"enum", Json::array({"ok", "loading", "draining"})}}},
+                             {"model", Type("string")},
+                             {"context_tokens", count}});
+  const Json later = {{"max_running", count},
+                      {"running", count},
+                      {"waiting", count},
+                      {"waiting_tokens", count},
+                      {"requests", Described(ListOf(request), "Of those that wait the 100 oldest")},
+                      {"kv", AllRequired({{"block_tokens", count},
+                                          {"blocks", count},
+                                          {"owned", count},
+                                          {"cached", count},
+                                          {"free", count}})},
+                      {"rates", Described(AllRequired({{"seconds", number},
+                                                       {"prefill_tokens_per_second", number},
+                                                       {"decode_tokens_per_second", number}}),
+                                          "Of the last seconds")},
+                      {"totals", AllRequired({{"steps", count},
+                                              {"finished_requests", count},
+                                              {"prompt_tokens", count},
+                                              {"generated_tokens", count},
+                                              {"prefix_hit_tokens", count},
+                                              {"preemptions", count}})}};
+  // Not while the model loads.
+  schema["properties"].update(later);
+  return schema;
 }
 
 Json Content(const char* type, Json schema) {
@@ -247,6 +300,9 @@ Json Paths() {
   Json model = Get("The served model", "application/json", "object");
   model["parameters"] = Json::array(
       {{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", Type("string")}}});
+  Json status =
+      Get("What runs, what waits, and the blocks of the cache", "application/json", "object");
+  status["get"]["responses"]["200"]["content"] = Content("application/json", Ref("Status"));
   return {{"/v1/chat/completions",
            Post({"Go on with a conversation", "ChatCompletionRequest", Ref("Completion"), true})},
           {"/v1/completions",
@@ -259,6 +315,7 @@ Json Paths() {
           {"/livez", StateGet("Whether the process lives")},
           {"/readyz", StateGet("Whether requests are taken")},
           {"/metrics", Get("For Prometheus", "text/plain", "string")},
+          {"/status", std::move(status)},
           {"/openapi.json", Get("This description", "application/json", "object")}};
 }
 
@@ -281,6 +338,7 @@ std::string OpenApiText() {
           {"TokenizeRequest", TokenizeBody()},
           {"DetokenizeRequest", DetokenizeBody()},
           {"Completion", ReplySchema()},
+          {"Status", StatusSchema()},
           {"Usage", UsageSchema()},
           {"Baton", BatonSchema()},
           {"Error", ErrorSchema()}}}}}};

@@ -72,6 +72,35 @@ ApiResult<std::vector<TokenId>> EncodePrompt(const CompletionPrompt& prompt,
   return ids;
 }
 
+// Tools for the template, and how calls are read. Whether a template knows tools it shows by what
+// it makes of them.
+ApiResult<> AddTools(const ChatTools& tools, const TextModel& model, ChatTemplateInputs& inputs,
+                     PreparedCall& prepared) {
+  if (tools.names.empty()) return {};
+  const std::optional<ToolFormat> format = ToolFormatOf(model.chat_template->source());
+  auto list = TemplateValueFromJson(Guarded(tools.list, model.tokenizer));
+  if (!list) return tl::unexpected<ApiError>(ApiErrorOf(list.error(), "tools"));
+  const auto without = RenderGuardedChat(*model.chat_template, model.tokenizer, inputs);
+  inputs.tools = *std::move(list);
+  const auto with = RenderGuardedChat(*model.chat_template, model.tokenizer, inputs);
+  if (!with) return tl::unexpected<ApiError>(ApiErrorOf(with.error(), "messages"));
+  if (without && *with == *without) {
+    return tl::unexpected<ApiError>(FieldError(
+        "tools", "the chat template of this model does not know tools", "tools_not_supported"));
+  }
+  if (!format) {
+    return tl::unexpected<ApiError>(FieldError(
+        "tools", "the chat template of this model teaches a form of calls that is not read here",
+        "tools_not_supported"));
+  }
+  prepared.tools = ToolRules{.format = *format, .names = tools.names};
+  for (const char* mark : {"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|python_tag|>"}) {
+    const std::optional<TokenId> token = model.tokenizer.FindSpecial(mark);
+    if (token) prepared.shown_tokens.push_back(*token);
+  }
+  return {};
+}
+
 }  // namespace
 
 ApiResult<PreparedCall> PrepareChat(ChatCall call, const TextModel& model, CivilTime now) {
@@ -82,7 +111,7 @@ ApiResult<PreparedCall> PrepareChat(ChatCall call, const TextModel& model, Civil
                    "started with --chat-template",
                    "no_chat_template"));
   }
-  int64_t num_bytes = 0;
+  int64_t num_bytes = call.tools.names.empty() ? 0 : std::ssize(call.tools.list.dump());
   for (Json& message : call.messages) {
     const Json& content = message["content"];
     if (content.is_string()) num_bytes += std::ssize(content.get_ref<const std::string&>());
@@ -101,12 +130,13 @@ ApiResult<PreparedCall> PrepareChat(ChatCall call, const TextModel& model, Civil
   inputs.add_generation_prompt = call.add_generation_prompt;
   inputs.continue_final_message = call.continue_final_message;
   inputs.now = now;
+  PreparedCall prepared{.is_chat = true, .fields = std::move(call.fields)};
+  if (auto read = AddTools(call.tools, model, inputs, prepared); !read) return ForwardApi(read);
   const auto rendered = RenderGuardedChat(*model.chat_template, model.tokenizer, std::move(inputs));
   if (!rendered) return tl::unexpected<ApiError>(ApiErrorOf(rendered.error(), "messages"));
   auto ids = EncodeGuardedChat(model.tokenizer, *rendered);
   if (!ids) return tl::unexpected<ApiError>(ApiErrorOf(ids.error(), "messages"));
   if (auto fits = CheckTokens(*ids, "messages", model); !fits) return ForwardApi(fits);
-  PreparedCall prepared{.is_chat = true, .fields = std::move(call.fields)};
   prepared.prompts.push_back(*std::move(ids));
   return prepared;
 }
@@ -138,6 +168,7 @@ GenerationRequest RequestOf(const PreparedCall& call, int64_t choice, uint64_t s
   request.stop_strings = call.fields.stops;
   request.prefill = call.fields.prefill;
   request.ignore_end_tokens = call.fields.ignore_eos;
+  request.shown_tokens = call.shown_tokens;
   return request;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "serve/chat_call.h"
 #include "serve/completion_call.h"
 #include "serve/text_model.h"
+#include "serve/tool_rules.h"
 #include "text/template_engine.h"
 
 namespace baton {
@@ -22,6 +24,9 @@ struct PreparedCall {
   std::vector<std::vector<TokenId>> prompts = {};
   // What stands before the text of each prompt's choices; empty, or one for each prompt.
   std::vector<std::string> echoes = {};
+  // Nothing: the answer is text, whatever it looks like.
+  std::optional<ToolRules> tools = std::nullopt;
+  std::vector<TokenId> shown_tokens = {};  // as GenerationRequest has them
 
   int64_t num_choices() const { return static_cast<int64_t>(prompts.size()) * fields.num_choices; }
   int64_t PromptOf(int64_t choice) const { return choice / fields.num_choices; }
@@ -29,7 +34,8 @@ struct PreparedCall {
 
 // The conversation in the words of the model's chat template; what messages spell stays text
 // (text/content_guard.h). `now` is for templates that print the date.
-// Errors: 400: no chat template, refused by the template (in its words), too long for the context.
+// Errors: 400: no chat template, refused by the template (in its words), tools that the template
+// does not know, too long for the context.
 ApiResult<PreparedCall> PrepareChat(ChatCall call, const TextModel& model, CivilTime now);
 
 // Text becomes ids as `baton run --raw` makes them: names of special tokens mean the tokens.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/hash.h"
 #include "engine/prefill_report_json.h"
 #include "text/unicode.h"
 
@@ -106,6 +107,47 @@ void AddBaton(const ReplyUsage& usage, Json& json) {
   json["baton"] = {{"prefill", std::move(prefills)}};
 }
 
+// Nine letters and digits, as some templates want the ids to be that come back to them. The same
+// for a piece of a stream and a whole answer.
+std::string CallId(const ReplyHead& head, int64_t choice, int64_t index) {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  uint64_t number = Hasher()
+                        .Add(head.id)
+                        .Add(static_cast<uint64_t>(choice))
+                        .Add(static_cast<uint64_t>(index))
+                        .Finish()
+                        .low;
+  std::string id(9, '0');
+  for (char& digit : id) {
+    digit = kDigits[number % kDigits.size()];
+    number /= kDigits.size();
+  }
+  return id;
+}
+
+struct CallRange {
+  std::span<const ToolCall> calls;
+  int64_t first;  // its place among the choice's calls
+};
+
+Json CallsJson(const ReplyHead& head, int64_t choice, const CallRange& range) {
+  Json list = Json::array();
+  for (const ToolCall& call : range.calls) {
+    const int64_t index = range.first + std::ssize(list);
+    list.push_back({{"id", CallId(head, choice, index)},
+                    {"type", "function"},
+                    {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return list;
+}
+
+Json TimingFields(const ReplyUsage& usage) {
+  return {{"queue_seconds", usage.queue_seconds},
+          {"first_token_seconds", usage.first_token_seconds},
+          {"prefill_seconds", usage.prefill_seconds},
+          {"decode_seconds", usage.decode_seconds}};
+}
+
 }  // namespace
 
 int64_t CountCharacters(std::span<const SampledToken> tokens, const Tokenizer& tokenizer) {
@@ -135,6 +177,13 @@ std::string PieceJson(const ReplyHead& head, const ReplyPiece& piece) {
     Json delta = Json::object();
     if (piece.has_role) delta["role"] = "assistant";
     if (piece.has_role || !piece.text.empty()) delta["content"] = piece.text;
+    if (!piece.calls.empty()) {
+      Json calls = CallsJson(head, piece.choice, {.calls = piece.calls, .first = piece.first_call});
+      for (size_t i = 0; i < calls.size(); ++i) {
+        calls[i]["index"] = piece.first_call + static_cast<int64_t>(i);
+      }
+      delta["tool_calls"] = std::move(calls);
+    }
     choice["delta"] = std::move(delta);
   } else {
     choice["text"] = piece.text;
@@ -154,6 +203,7 @@ std::string PieceJson(const ReplyHead& head, const ReplyPiece& piece) {
 std::string UsageJson(const ReplyHead& head, const ReplyUsage& usage) {
   Json json = HeadJson(head, /*is_piece=*/true);
   json["choices"] = Json::array();
+  json["timings"] = TimingFields(usage);
   json["usage"] = UsageFields(usage);
   AddBaton(usage, json);
   return OneLine(json);
@@ -167,7 +217,13 @@ std::string ReplyJson(const ReplyHead& head, std::span<const ReplyChoice> choice
     const ReplyChoice& from = choices[i];
     Json choice = {{"index", i}};
     if (head.is_chat) {
-      choice["message"] = {{"role", "assistant"}, {"content", from.text}, {"refusal", nullptr}};
+      Json message = {{"role", "assistant"}, {"content", from.text}, {"refusal", nullptr}};
+      if (!from.calls.empty()) {
+        if (from.text.empty()) message["content"] = nullptr;
+        message["tool_calls"] =
+            CallsJson(head, static_cast<int64_t>(i), {.calls = from.calls, .first = 0});
+      }
+      choice["message"] = std::move(message);
     } else {
       choice["text"] = from.text;
     }
@@ -176,6 +232,7 @@ std::string ReplyJson(const ReplyHead& head, std::span<const ReplyChoice> choice
     list.push_back(std::move(choice));
   }
   json["choices"] = std::move(list);
+  json["timings"] = TimingFields(usage);
   json["usage"] = UsageFields(usage);
   AddBaton(usage, json);
   return OneLine(json);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/generation.h"
+#include "serve/tool_rules.h"
 #include "text/tokenizer.h"
 
 namespace baton {
@@ -32,6 +33,11 @@ struct ReplyUsage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of these
   int64_t completion_tokens = 0;
+  // Of the choice that took longest. Units: seconds, as GenerationFigures has them.
+  double queue_seconds = 0;
+  double first_token_seconds = 0;
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
   std::vector<ReplyPrefill> prefills = {};  // of each prompt; empty: nobody asked for any
 };
 
@@ -51,12 +57,15 @@ struct ReplyPiece {
   int64_t text_offset = 0;                    // characters before these tokens
   std::optional<std::string_view> finish_reason = std::nullopt;
   std::optional<PromptProgress> progress = std::nullopt;
+  std::span<const ToolCall> calls = {};
+  int64_t first_call = 0;  // which call of the choice the first of these is
 };
 
 // One whole choice.
 struct ReplyChoice {
   std::string text = {};
   std::vector<SampledToken> tokens = {};
+  std::vector<ToolCall> calls = {};
   bool has_logprobs = false;
   std::string_view finish_reason = {};
   int64_t text_offset = 0;  // characters of an echo

@@ -1,5 +1,7 @@
 #include "serve/routes.h"
 
+#include "serve/page_routes.h"
+
 namespace baton {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr RouteRow kRoutes[] = {
     {Route::kReady, "/readyz", false, true},
     {Route::kMetrics, "/metrics", false, false},
     {Route::kOpenApi, "/openapi.json", false, false},
+    {Route::kStatus, "/status", false, false},
 };
 
 }  // namespace
@@ -31,7 +34,9 @@ std::optional<RouteRow> FindRoute(std::string_view path) {
                           path.find('/', row.path.size()) == std::string_view::npos;
     if (is_below) return row;
   }
-  return std::nullopt;
+  const PageFile* page = FindPageFile(path);
+  if (page == nullptr) return std::nullopt;
+  return RouteRow{.route = Route::kPage, .path = page->path, .is_post = false, .is_open = true};
 }
 
 }  // namespace baton

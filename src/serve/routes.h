@@ -20,6 +20,8 @@ enum class Route : std::uint8_t {
   kReady,
   kMetrics,
   kOpenApi,
+  kStatus,
+  kPage,  // "/" and below "/page/"
 };
 
 struct RouteRow {
@@ -29,11 +31,11 @@ struct RouteRow {
   bool is_open;  // needs no key
 };
 
-// All routes; that of kModel is a prefix.
+// All routes of the API; that of kModel is a prefix.
 std::span<const RouteRow> Routes();
 
 // The route of a path, exactly as written: no percent-codes, no doubled or trailing slashes, no
-// other case. Nothing if there is none.
+// other case. The page's files (page_routes.h) are routes, too. Nothing if there is none.
 std::optional<RouteRow> FindRoute(std::string_view path);
 
 }  // namespace baton

@@ -8,7 +8,9 @@
 #include "serve/api_keys.h"
 #include "serve/json_body.h"
 #include "serve/openapi.h"
+#include "serve/page_routes.h"
 #include "serve/prepared_call.h"
+#include "serve/status_json.h"
 #include "serve/text_routes.h"
 
 namespace baton {
@@ -155,9 +157,12 @@ HttpResponse Service::Get(Route route, const HttpRequest& request) {
       return ModelsResponse(route, request);
     case Route::kOpenApi:
       return JsonResponse(200, OpenApiText());
+    case Route::kStatus:
+      return StatusResponse();
+    case Route::kPage:
+      return PageResponse(*FindPageFile(request.path()), request);
     case Route::kMetrics: {
-      std::optional<EngineStatus> status;
-      if (state_ != State::kLoading && model_ != nullptr) status = model_->backend.Status();
+      const std::optional<EngineStatus> status = EngineNow();
       return {.status = 200,
               .fields = {{.name = "Content-Type", .value = "text/plain; version=0.0.4"}},
               .body = metrics_.Text(status ? &*status : nullptr, server_->num_connections())};
@@ -168,12 +173,36 @@ HttpResponse Service::Get(Route route, const HttpRequest& request) {
 }
 
 HttpResponse Service::StateResponse(bool is_well) const {
-  const State state = state_;
-  const char* name = "ok";
-  if (state == State::kLoading) name = "loading";
-  if (state == State::kDraining) name = "draining";
-  HttpResponse response = JsonResponse(is_well ? 200 : 503, Json({{"status", name}}).dump());
+  HttpResponse response = JsonResponse(is_well ? 200 : 503, Json({{"status", StateName()}}).dump());
   if (!is_well) response.fields.push_back({.name = "Retry-After", .value = "1"});
+  return response;
+}
+
+const char* Service::StateName() const {
+  switch (state_) {
+    case State::kLoading:
+      return "loading";
+    case State::kReady:
+      return "ok";
+    case State::kDraining:
+      break;
+  }
+  return "draining";
+}
+
+// A server may be stopped before it has a model.
+std::optional<EngineStatus> Service::EngineNow() const {
+  if (state_ == State::kLoading || model_ == nullptr) return std::nullopt;
+  return model_->backend.Status();
+}
+
+HttpResponse Service::StatusResponse() const {
+  const std::optional<EngineStatus> status = EngineNow();
+  StatusHead head{.state = StateName()};
+  if (status) head.model = model_->text.id;
+  if (status) head.context_tokens = model_->text.context_tokens;
+  HttpResponse response = JsonResponse(200, StatusJson(head, status ? &*status : nullptr));
+  response.fields.push_back({.name = "Cache-Control", .value = "no-store"});
   return response;
 }
 

@@ -81,6 +81,9 @@ class Service final : public HttpHandler {
 
   HttpResponse Get(Route route, const HttpRequest& request);
   HttpResponse StateResponse(bool is_well) const;
+  const char* StateName() const;
+  std::optional<EngineStatus> EngineNow() const;
+  HttpResponse StatusResponse() const;
   HttpResponse ModelsResponse(Route route, const HttpRequest& request) const;
   void Work(Call& call);
   ApiResult<std::shared_ptr<Answer>> MakeAnswer(const Call& call);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "net/test_http_client.h"
+#include "serve/page_files.h"
 #include "serve/test_text_model.h"
 
 namespace baton {
@@ -53,6 +54,11 @@ class ScriptedBackend final : public GenerationBackend {
   EngineStatus Status() const override {
     EngineStatus status;
     status.blocks_free = 7;
+    status.blocks_cached = 2;
+    status.running.push_back(
+        {.id = 9, .label = "chatcmpl-1", .prompt_tokens = 5, .is_prefill = true});
+    status.waiting.push_back({.id = 10, .label = "chatcmpl-2", .prompt_tokens = 6});
+    status.waiting_requests = 3;
     return status;
   }
 
@@ -275,23 +281,25 @@ TEST_F(ServiceTest, AStreamWithUsage) {
   const std::string text = client->ReadUntil("[DONE]\n\n\r\n0\r\n\r\n");
   EXPECT_THAT(text, HasSubstr("Content-Type: text/event-stream\r\n"));
   // The prompt of "hi" has 41 tokens, of which the engine computed 6.
-  EXPECT_EQ(EventsOf(text),
-            (std::vector<std::string>{
-                R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""},)"
-                R"("logprobs":null,"finish_reason":null}]})",
-                R"({"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null}],)"
-                R"("prompt_progress":{"total":)" +
-                    std::to_string(backend_.requests[0].prompt.size()) + R"(,"cached":)" +
-                    std::to_string(backend_.requests[0].prompt.size() - 6) + R"(,"processed":)" +
-                    std::to_string(backend_.requests[0].prompt.size()) + "}}",
-                R"({"choices":[{"index":0,"delta":{"content":"Good "},"logprobs":null,)"
-                R"("finish_reason":null}]})",
-                R"({"choices":[{"index":0,"delta":{"content":"day"},"logprobs":null,)"
-                R"("finish_reason":null}]})",
-                R"({"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}]})",
-                R"({"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":3,)"
-                R"("total_tokens":13,"prompt_tokens_details":{"cached_tokens":4}}})",
-                "[DONE]"}));
+  EXPECT_EQ(
+      EventsOf(text),
+      (std::vector<std::string>{
+          R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""},)"
+          R"("logprobs":null,"finish_reason":null}]})",
+          R"({"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null}],)"
+          R"("prompt_progress":{"total":)" +
+              std::to_string(backend_.requests[0].prompt.size()) + R"(,"cached":)" +
+              std::to_string(backend_.requests[0].prompt.size() - 6) + R"(,"processed":)" +
+              std::to_string(backend_.requests[0].prompt.size()) + "}}",
+          R"({"choices":[{"index":0,"delta":{"content":"Good "},"logprobs":null,)"
+          R"("finish_reason":null}]})",
+          R"({"choices":[{"index":0,"delta":{"content":"day"},"logprobs":null,)"
+          R"("finish_reason":null}]})",
+          R"({"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}]})",
+          R"({"choices":[],"timings":{"queue_seconds":0.0,"first_token_seconds":0.0,)"
+          R"("prefill_seconds":0.0,"decode_seconds":0.0},"usage":{"prompt_tokens":10,"completion_tokens":3,)"
+          R"("total_tokens":13,"prompt_tokens_details":{"cached_tokens":4}}})",
+          "[DONE]"}));
 }
 
 TEST_F(ServiceTest, ChoicesOfSeveralPrompts) {
@@ -438,8 +446,8 @@ TEST_F(ServiceTest, RoutesMethodsAndModels) {
   EXPECT_EQ(BodyOf(Ask(Head("GET", "/v1/models/tiny", "")))["max_model_len"], 256);
   EXPECT_THAT(Ask(Head("GET", "/v1/models/huge", "")), StartsWith("HTTP/1.1 404 "));
   for (const char* path :
-       {"/", "/v1", "/v1/chat/completions/", "/v1//models", "/V1/models", "/v1%2fmodels",
-        "/v1/models/", "/v1/models/../x", "/etc/passwd", "/v1/models/a/b"}) {
+       {"/page", "/page/", "/v1", "/v1/chat/completions/", "/v1//models", "/V1/models",
+        "/v1%2fmodels", "/v1/models/", "/v1/models/../x", "/etc/passwd", "/v1/models/a/b"}) {
     EXPECT_THAT(Ask(Head("GET", path, "")), StartsWith("HTTP/1.1 404 ")) << path;
   }
   const std::string wrong = Ask(Head("GET", kChat, ""));
@@ -465,6 +473,193 @@ TEST_F(ServiceTest, TheDescriptionHasEveryRoute) {
     EXPECT_TRUE(api["paths"][path].contains(row.is_post ? "post" : "get")) << path;
   }
   EXPECT_EQ(api["paths"].size(), Routes().size());
+}
+
+TEST_F(ServiceTest, TheStatusListsWhatRunsAndWhatWaits) {
+  const Json status = BodyOf(Ask(Head("GET", "/status", "")));
+  EXPECT_EQ(status["state"], "ok");
+  EXPECT_EQ(status["model"], "tiny");
+  EXPECT_EQ(status["running"], 1);
+  EXPECT_EQ(status["waiting"], 3);
+  ASSERT_EQ(status["requests"].size(), 2u);
+  EXPECT_EQ(status["requests"][0]["id"], "chatcmpl-1");
+  EXPECT_EQ(status["requests"][0]["phase"], "prefill");
+  EXPECT_EQ(status["requests"][1]["phase"], "waiting");
+  EXPECT_EQ(status["kv"].dump(), R"({"block_tokens":0,"blocks":9,"owned":0,"cached":2,"free":7})");
+  // What the description promises is there.
+  const Json schema =
+      BodyOf(Ask(Head("GET", "/openapi.json", "")))["components"]["schemas"]["Status"];
+  for (const auto& [name, property] : schema["properties"].items()) {
+    ASSERT_TRUE(status.contains(name)) << name;
+    if (!property.contains("required")) continue;
+    for (const Json& inner : property["required"]) {
+      EXPECT_TRUE(status[name].contains(inner.get<std::string>())) << name << " " << inner;
+    }
+  }
+  for (const Json& name : schema["properties"]["requests"]["items"]["required"]) {
+    EXPECT_TRUE(status["requests"][1].contains(name.get<std::string>())) << name;
+  }
+  EXPECT_EQ(status.size(), schema["properties"].size());
+}
+
+TEST_F(ServiceTest, TheStatusBeforeThereIsAModel) {
+  StartWith({.api_keys = {"k"}});
+  EXPECT_THAT(Ask(Head("GET", "/status", "")), StartsWith("HTTP/1.1 401 "));
+  EXPECT_EQ(BodyOf(Ask(Head("GET", "/status", "Authorization: Bearer k\r\n"))).dump(),
+            R"({"state":"loading","model":"","context_tokens":0})");
+}
+
+TEST_F(ServiceTest, ThePageIsForEverybodyAndTakesNothingFromElsewhere) {
+  StartWith({.api_keys = {"k"}});
+  const std::string page = Ask(Head("GET", "/", ""));
+  EXPECT_THAT(page, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(page, HasSubstr("Content-Type: text/html; charset=utf-8\r\n"));
+  EXPECT_THAT(page, HasSubstr("Content-Security-Policy: default-src 'none';"));
+  EXPECT_THAT(page, Not(HasSubstr("unsafe-inline")));
+  const size_t at = page.find("ETag: ") + 6;
+  const std::string tag = page.substr(at, page.find('\r', at) - at);
+  for (const std::string& given : {tag, "W/" + tag, "\"a\", " + tag, std::string("*")}) {
+    const std::string same = Ask(Head("GET", "/", "If-None-Match: " + given + "\r\n"));
+    EXPECT_THAT(same, StartsWith("HTTP/1.1 304 Not Modified\r\n"));
+    EXPECT_THAT(same, HasSubstr("ETag: " + tag));
+    EXPECT_THAT(same, Not(HasSubstr("Content-Length")));
+  }
+  EXPECT_THAT(Ask(Head("GET", "/", "If-None-Match: \"a\"\r\n")), StartsWith("HTTP/1.1 200 "));
+  for (const PageFile& file : PageFiles()) {
+    const std::string text = Ask(Head("GET", std::string(file.path), ""));
+    EXPECT_THAT(text, HasSubstr("Content-Type: " + std::string(file.type) + "\r\n"));
+    EXPECT_EQ(text.substr(text.find("\r\n\r\n") + 4), file.bytes) << file.path;
+    // The files name each other, and nothing else.
+    for (const char* scheme : {"src=\"http", "href=\"http", "url(", "import('http", "from 'http"}) {
+      EXPECT_EQ(file.bytes.find(scheme), std::string_view::npos) << file.path << " " << scheme;
+    }
+  }
+  EXPECT_THAT(Ask(Head("HEAD", "/", "")), HasSubstr("Content-Length: "));
+  EXPECT_THAT(Ask(PostText("/", "{}")), StartsWith("HTTP/1.1 405 "));
+}
+
+// A template of our own that teaches calls in tags, and shows calls and results.
+constexpr const char* kToolTemplate =
+    "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+    "{% if tools %}Call with <tool_call>{% endif %}"
+    "{% for m in messages %}{{ m.role }}={{ m.content or '' }}"
+    "{% for c in m.tool_calls or [] %}!{{ c.function.name }}{{ c.function.arguments | tojson }}"
+    "{% endfor %};{% endfor %}";
+const std::string kTools =
+    R"("tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}])";
+
+class ToolServiceTest : public ServiceTest {
+ protected:
+  void SetUp() override {
+    words_.chat_template = *ChatTemplate::FromSource(kToolTemplate);
+    words_.model.context_tokens = 2048;
+    ServiceTest::SetUp();
+  }
+  std::string PromptOf(size_t index) {
+    std::string text =
+        *words_.tokenizer.Decode(backend_.requests[index].prompt, {.skip_special = false});
+    // The vocabulary of bytes spells spaces as SentencePiece does.
+    const std::string space = "\xE2\x96\x81";
+    for (size_t at = text.find(space); at != text.npos; at = text.find(space)) {
+      text.replace(at, space.size(), " ");
+    }
+    return text;
+  }
+};
+
+TEST_F(ToolServiceTest, CallsAreCallsInWholeAnswersAndStreams) {
+  const std::vector<std::string> pieces = {"I add",
+                                           ".\n<tool",
+                                           R"(_call>{"name":"add","argum)",
+                                           R"(ents":{"a":1}}</tool_call>)",
+                                           "\n<tool_call>",
+                                           R"({"name":"add"})"};
+  const auto whole = Call(kChat, "{" + kHi + "," + kTools + "}", 1);
+  EXPECT_THAT(PromptOf(0), HasSubstr("[add]Call with <tool_call>user=hi;"));
+  for (const std::string& piece : pieces) backend_.Say(1, piece);
+  backend_.End(1, StopReason::kEndToken);
+  const Json answer = BodyOf(whole->ReadUntil("}}}"))["choices"][0];
+  EXPECT_EQ(answer["finish_reason"], "tool_calls");
+  EXPECT_EQ(answer["message"]["content"], "I add.");
+  const Json calls = answer["message"]["tool_calls"];
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0]["type"], "function");
+  EXPECT_EQ(calls[0]["function"].dump(), R"({"name":"add","arguments":"{\"a\":1}"})");
+  EXPECT_EQ(calls[1]["function"].dump(), R"({"name":"add","arguments":"{}"})");
+  EXPECT_NE(calls[0]["id"], calls[1]["id"]);
+
+  const auto stream = Call(kChat, "{" + kHi + "," + kTools + R"(,"stream":true})", 1);
+  for (const std::string& piece : pieces) backend_.Say(2, piece);
+  backend_.End(2, StopReason::kEndToken);
+  const std::string text = stream->ReadUntil("[DONE]");
+  std::string content;
+  Json streamed = Json::array();
+  Json reason;
+  for (size_t at = text.find("data: {"); at != text.npos; at = text.find("data: {", at + 1)) {
+    const Json choice =
+        Json::parse(text.substr(at + 6, text.find("\n\n", at) - at - 6))["choices"][0];
+    content += choice["delta"].value("content", "");
+    for (Json call : choice["delta"].value("tool_calls", Json::array())) {
+      EXPECT_EQ(call["index"], streamed.size());
+      call.erase("index");
+      streamed.push_back(call);
+    }
+    if (!choice["finish_reason"].is_null()) reason = choice["finish_reason"];
+  }
+  EXPECT_EQ(content, "I add.");
+  // The ids are made of the answer's, which tests do not change.
+  EXPECT_EQ(streamed, calls);
+  EXPECT_EQ(reason, "tool_calls");
+}
+
+TEST_F(ToolServiceTest, WhatIsNoCallStaysText) {
+  const std::string said = R"( <tool_call>{"name":"sub","arguments":{}}</tool_call> )";
+  const auto unknown = Call(kChat, "{" + kHi + "," + kTools + "}", 1);
+  backend_.Say(1, said);
+  backend_.End(1, StopReason::kEndToken);
+  const Json answer = BodyOf(unknown->ReadUntil("}}}"))["choices"][0];
+  EXPECT_EQ(answer["message"]["content"], said);
+  EXPECT_FALSE(answer["message"].contains("tool_calls"));
+  EXPECT_EQ(answer["finish_reason"], "stop");
+  // Without tools, or with "none", nobody looks for calls.
+  for (const std::string& fields : {std::string(), "," + kTools + R"(,"tool_choice":"none")"}) {
+    const size_t index = backend_.num_requests();
+    const auto plain = Call(kChat, "{" + kHi + fields + "}", 1);
+    EXPECT_EQ(PromptOf(index), "<s>user=hi;");
+    const std::string call = R"(<tool_call>{"name":"add"}</tool_call>)";
+    backend_.Say(index + 1, call);
+    backend_.End(index + 1, StopReason::kEndToken);
+    EXPECT_EQ(BodyOf(plain->ReadUntil("}}}"))["choices"][0]["message"]["content"], call);
+  }
+  // A call that a limit cuts off is no call, and the reason stays.
+  const auto cut = Call(kChat, "{" + kHi + "," + kTools + "}", 1);
+  backend_.Say(4, R"(<tool_call>{"name":"add","argu)");
+  backend_.End(4, StopReason::kLength);
+  EXPECT_EQ(BodyOf(cut->ReadUntil("}}}"))["choices"][0]["finish_reason"], "length");
+}
+
+TEST_F(ToolServiceTest, CallsAndTheirResultsGoBackToTheModel) {
+  const auto client = Call(
+      kChat,
+      R"({"messages":[{"role":"user","content":"1+1?"},{"role":"assistant","content":null,)"
+      R"("tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"add",)"
+      R"("arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"abcdefghi","content":"2"}]})",
+      1);
+  EXPECT_THAT(PromptOf(0), HasSubstr(R"(user=1+1?;assistant=!add{"a": 1};tool=2;)"));
+  const std::string bad =
+      Ask(PostText(kChat, R"({"messages":[{"role":"user","content":"x","tool_calls":[{}]}]})"));
+  EXPECT_EQ(BodyOf(bad)["error"]["param"], "messages[0].tool_calls");
+  const std::string broken = Ask(PostText(
+      kChat,
+      R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":7}}]}]})"));
+  EXPECT_EQ(BodyOf(broken)["error"]["param"], "messages[0].tool_calls[0].function.arguments");
+}
+
+TEST_F(ServiceTest, AModelThatKnowsNoToolsSaysSo) {
+  const std::string refused = Ask(PostText(kChat, "{" + kHi + "," + kTools + "}"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 400 "));
+  EXPECT_EQ(BodyOf(refused)["error"]["code"], "tools_not_supported");
+  EXPECT_THAT(refused, HasSubstr("does not know tools"));
 }
 
 TEST_F(ServiceTest, TokensThereAndBack) {

@@ -240,6 +240,30 @@ class Api(ServerCase):
                          (400, "context_length_exceeded", "prompt"))
         self.assertIn("8192 tokens", error["message"])
 
+    def test_tools_and_a_template_that_knows_them(self):
+        tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+        body = {"messages": user("Say: Good day."), "tools": tools, "max_tokens": 8,
+                "temperature": 0}
+        status, _, text = self.server.ask("POST", CHAT, body)
+        error = json.loads(text)["error"]
+        self.assertEqual((status, error["param"], error["code"]),
+                         (400, "tools", "tools_not_supported"))
+        # Of a template that names them the model reads more, and text stays text.
+        template = self.file("template.jinja", (
+            "{% if tools %}<|im_start|>system\nTools, called as <tool_call>{\"name\"}</tool_call>:"
+            "{% for t in tools %} {{ t.function.name }}{% endfor %}<|im_end|>\n{% endif %}"
+            "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"))
+        server = Server(self.folder, "--chat-template", template, name="tools")
+        try:
+            plain = server.post(CHAT, {**body, "tool_choice": "none"})
+            told = server.post(CHAT, body)
+            self.assertGreater(told["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"])
+            self.assertTrue(told["choices"][0]["message"]["content"])
+            self.assertNotIn("tool_calls", told["choices"][0]["message"])
+        finally:
+            self.assertEqual(server.stop(), 0)
+
     def test_curl(self):
         done = subprocess.run(
             ["curl", "-sS", "-N", "--max-time", "60", self.server.url + CHAT, "-d",
