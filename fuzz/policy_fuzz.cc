@@ -1,0 +1,22 @@
+// Arbitrary bytes as the text of a sparse policy: no crash, no undefined behaviour, and what is
+// accepted reads back from what it is written as.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "kernels/sparse_policy_text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const baton::Result<baton::SparsePolicy> policy =
+      baton::ParsePolicy(text, baton::DefaultSparsePolicy());
+  if (!policy) {
+    if (policy.error().message.empty()) std::abort();
+    return 0;
+  }
+  if (!baton::ValidatePolicy(*policy)) std::abort();
+  const auto again = baton::ParsePolicy(baton::PolicyText(*policy), baton::SparsePolicy());
+  if (!again || *again != *policy) std::abort();
+  return 0;
+}
