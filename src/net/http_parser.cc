@@ -78,7 +78,7 @@ bool HasWord(std::string_view list, std::string_view word) {
 
 bool IsKnownMethod(std::string_view method) {
   for (const std::string_view known :
-       {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"}) {
+       {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "QUERY"}) {
     if (method == known) return true;
   }
   return false;

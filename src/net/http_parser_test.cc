@@ -111,6 +111,8 @@ TEST(HttpParserTest, KnowsHowTheConnectionGoesOn) {
   EXPECT_EQ(Parse("GET http://h/p?q HTTP/1.1\r\nHost: h\r\n\r\n").request.target, "/p?q");
   EXPECT_EQ(Parse("GET http://h HTTP/1.1\r\nHost: h\r\n\r\n").request.target, "/");
   EXPECT_TRUE(Parse("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").done);
+  // Known, so that the server can say what it takes instead.
+  EXPECT_TRUE(Parse("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n").done);
   EXPECT_TRUE(Parse("\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n").done);
 }
 

@@ -34,4 +34,9 @@ std::optional<RouteRow> FindRoute(std::string_view path) {
   return std::nullopt;
 }
 
+std::string_view MethodsOf(const std::optional<RouteRow>& row) {
+  if (!row) return "GET, HEAD, POST, OPTIONS";
+  return row->is_post ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
 }  // namespace baton

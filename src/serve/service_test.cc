@@ -467,7 +467,10 @@ TEST_F(ServiceTest, RoutesMethodsAndModels) {
   }
   const std::string wrong = Ask(Head("GET", kChat, ""));
   EXPECT_THAT(wrong, StartsWith("HTTP/1.1 405 "));
-  EXPECT_THAT(wrong, HasSubstr("Allow: POST\r\n"));
+  EXPECT_THAT(wrong, HasSubstr("Allow: POST, OPTIONS\r\n"));
+  EXPECT_THAT(Ask(Head("OPTIONS", kChat, "")), HasSubstr("Allow: POST, OPTIONS\r\n"));
+  EXPECT_THAT(Ask(Head("OPTIONS", "/livez", "")), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n"));
+  EXPECT_THAT(Ask(Head("TRACE", "/livez", "")), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask(Head("DELETE", "/v1/models", "")), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask(Head("GET", "/livez?x=1", "")), StartsWith("HTTP/1.1 200 "));
   const std::string other = Ask(PostText(kChat, "{" + kHi + R"(,"model":"gpt-4"})"));
