@@ -213,6 +213,17 @@ class Tricks(TinyServerCase):
                      "\r\n\r\n"):
             self.assertEqual(self.answers(form + self.HIDDEN), [200, 200], form)
 
+    def test_an_empty_body_in_pieces(self):
+        client = self.server.connect()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.sendall(f"POST {PLAIN} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked"
+                       "\r\n\r\n".encode())
+        for piece in (b"0", b"\r", b"\n", b"\r", b"\n"):
+            time.sleep(0.05)
+            client.sendall(piece)
+        self.assertTrue(client.recv(4096).startswith(b"HTTP/1.1 400 "))
+        client.close()
+
     def test_a_request_that_never_ends(self):
         """Cut anywhere, it is nothing, or refused; the server is as before."""
         whole = request_bytes(CHAT, {"messages": user("hi"), "max_tokens": 1})
