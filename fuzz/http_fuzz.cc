@@ -20,7 +20,11 @@ struct Outcome {
   std::vector<std::string> requests;
   int refusal = 0;
 
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  // One may wait, at the end of the bytes, for what the other one has refused already.
+  bool Agrees(const Outcome& other) const {
+    return requests == other.requests &&
+           (refusal == other.refusal || refusal == 0 || other.refusal == 0);
+  }
 };
 
 baton::HttpLimits SmallLimits() {
@@ -90,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const Outcome whole = Read(bytes, size + 1);
   for (const size_t piece : {1, 3, 64}) {
-    if (Read(bytes, piece) != whole) std::abort();
+    if (!Read(bytes, piece).Agrees(whole)) std::abort();
   }
   return 0;
 }
