@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 failed=0
 complain() { echo "$1" >&2; failed=1; }
 
-scripts=$(grep -lE -d skip '^#!/bin/(ba)?sh' check demo .ci/run tools/* tests/*.sh 2> /dev/null)
+scripts=$(grep -lE -d skip '^#!/bin/(ba)?sh' check demo .ci/run tools/* tests/*.sh tests/nightly \
+  2> /dev/null)
 if command -v shellcheck > /dev/null; then
   # shellcheck disable=SC2086  # a list of names
   shellcheck $scripts || complain 'shellcheck found something'
@@ -15,7 +16,7 @@ fi
 for script in $scripts tools/fetch tools/make_gguf tools/peers; do
   [ -x "$script" ] || complain "$script cannot be run"
 done
-for script in ./check ./demo tools/install tools/fetch tools/make_gguf tools/peers; do
+for script in ./check ./demo tests/nightly tools/install tools/fetch tools/make_gguf tools/peers; do
   "$script" --help | grep -q Usage || complain "$script --help does not show its usage"
   status=0
   "$script" --nonsense > /dev/null 2>&1 || status=$?

@@ -2,6 +2,8 @@
 // run a command without a process.
 #pragma once
 
+#include <string>
+
 #include "base/clock.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -17,8 +19,9 @@ struct Console {
   StatusLine& status;
   Interrupt& interrupt;
   Clock& clock;
-  int columns = 80;          // of the terminal that shows the status line
-  bool interactive = false;  // a person types at `in` and reads `out`
+  int columns = 80;               // of the terminal that shows the status line
+  bool interactive = false;       // a person types at `in` and reads `out`
+  std::string cache_folder = {};  // where Baton keeps what it can make again; empty: nowhere
 };
 
 }  // namespace baton

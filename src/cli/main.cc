@@ -32,6 +32,21 @@ void FillStandardDescriptors() {
   }
 }
 
+// BATON_CACHE, or "baton" in the user's folder for caches; empty if the environment names neither.
+std::string CacheFolder() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (std::string own = variable("BATON_CACHE"); !own.empty()) return own;
+  // A relative one counts as none: so the standard of these folders has it.
+  if (const std::string all = variable("XDG_CACHE_HOME"); all.starts_with('/')) {
+    return all + "/baton";
+  }
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/baton";
+}
+
 // Model files are mapped into memory; reading behind the end of one that somebody shortens
 // meanwhile raises SIGBUS. Little more than write and _exit is allowed here.
 void EndByBusError(int) {
@@ -79,7 +94,8 @@ int main(int argc, char** argv) {
       .interrupt = **interrupt,
       .clock = clock,
       .columns = baton::TerminalColumns(STDERR_FILENO),
-      .interactive = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1};
+      .interactive = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1,
+      .cache_folder = CacheFolder()};
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   return baton::RunProgram(arguments, console);
 }

@@ -18,6 +18,7 @@
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
+#include "cli/saved_times.h"
 #include "cli/serve_stop.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
@@ -216,6 +217,11 @@ class ServeCommand final : public Command {
                      .value = "N",
                      .help = "Gigabytes that the folder may take (default: 10)"},
                     {.min = 1, .max = 1'000'000}, &kv_disk_gb_);
+    options.Flag({.names = "--no-saved-times",
+                  .value = "",
+                  .help = "Measure what steps take at the start, instead of going on from what the "
+                          "last run learnt, and keep nothing for the next"},
+                 &no_saved_times_);
   }
 
   static Result<int64_t> ContextOf(const LoadOptions& load) {
@@ -280,7 +286,8 @@ class ServeCommand final : public Command {
     if (!model) return Forward(model);
     auto engine = Engine::Make(*model, ConfigOf(load, model->context_tokens));
     if (!engine) return Forward(engine);
-    if (Result<> measured = (*engine)->Calibrate(); !measured) return measured;
+    const SavedTimes times(no_saved_times_ ? std::string() : console.cache_folder, *model);
+    if (Result<> ready = times.Prepare(**engine, console.err); !ready) return ready;
     EngineBackend backend(**engine);
     stop->SetActions({.drain =
                           [&] {
@@ -294,6 +301,7 @@ class ServeCommand final : public Command {
     Result<> done = console.out.Write(
         fmt::format("Serving {} at http://{}\n", ModelName(), (*server)->address()));
     if (done) done = (*engine)->Run();
+    times.Keep(**engine, console.err);
     // Its actions speak to the engine.
     stop.reset();
     service.Drain();
@@ -318,6 +326,7 @@ class ServeCommand final : public Command {
   bool no_prefix_cache_ = false;
   std::optional<std::string> kv_disk_;
   std::optional<int64_t> kv_disk_gb_;
+  bool no_saved_times_ = false;
   bool print_config_ = false;
 };
 

@@ -50,6 +50,10 @@ Result<> Engine::Calibrate() {
   return loop_->Calibrate();
 }
 
+void Engine::SetTimeModel(const StepTimeModel& model) {
+  loop_->SetTimeModel(model);
+}
+
 const StepTimeModel& Engine::time_model() const {
   return loop_->time_model();
 }

@@ -119,6 +119,8 @@ class Engine {
   // Measures a few steps, so that the first chunks are sized by more than a guess; a second or two.
   // Requires: no request has been submitted. Errors: exhausted.
   Result<> Calibrate();
+  // Goes on from a fit of another run instead. Requires: no request has been submitted.
+  void SetTimeModel(const StepTimeModel& model);
   // The fit of what steps take (schedule/step_time_model.h). Threads: the engine's.
   const StepTimeModel& time_model() const;
 

@@ -15,7 +15,7 @@ Hash128 Engine::Loop::SaltOf(const LiveRequest& live) {
 
 // Whether the request waits for the disk now. If not, everything that could be found is in memory.
 bool Engine::Loop::AwaitDisk(const LiveRequest& live) {
-  if (disk_ == nullptr) return false;
+  if (disk_ == nullptr || live.request().prompt_logprobs) return false;
   const std::vector<TokenId>& prompt = live.request().prompt;
   // The last token is computed in any case.
   const size_t num_blocks = (prompt.size() - 1) / size_t{kBlockTokens};

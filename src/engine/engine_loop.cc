@@ -39,6 +39,7 @@ Engine::Loop::Loop(LoadedModel& model, const EngineConfig& config, BlockPool poo
   reports_.reserve(most);
   policies_.reserve(most);
   samples_.reserve(most);
+  scores_.reserve(most);
 }
 
 Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
@@ -97,6 +98,10 @@ Result<StopRules> Engine::Loop::RulesFor(const GenerationRequest& request) const
   if (Result<> valid = Validate(request.sampling, vocab_size); !valid) return Forward(valid);
   if (Result<> valid = Validate(rules, vocab_size); !valid) return Forward(valid);
   if (request.prompt.empty()) return Fail(ErrorCode::kInvalid, "the prompt is empty");
+  if (request.prompt_logprobs && !request.sampling.num_top_logprobs) {
+    return Fail(ErrorCode::kInvalid,
+                "log-probabilities of the prompt (prompt_logprobs) need sampling.num_top_logprobs");
+  }
   if (Result<> valid = CheckIds(request.prompt); !valid) return Forward(valid);
   if (Result<> fits = CheckPromptFits(rules, std::ssize(request.prompt)); !fits) {
     return Forward(fits);
@@ -165,7 +170,8 @@ void Engine::Loop::Receive() {
 void Engine::Loop::Admit(std::unique_ptr<LiveRequest> request) {
   const uint64_t id = request->id();
   LiveRequest& live = *live_.emplace(id, std::move(request)).first->second;
-  if (const std::optional<StopReason> stop = live.StopBeforeNext()) return End(id, *stop);
+  const std::optional<StopReason> stop = live.StopBeforeNext();
+  if (stop && !live.request().prompt_logprobs) return End(id, *stop);
   live.SetAwaitsDisk(AwaitDisk(live));
   if (!live.awaits_disk()) Queue(live);
 }
@@ -190,6 +196,7 @@ void Engine::Loop::Queue(LiveRequest& live) {
        .deadline = wanted.deadline_seconds ? now + *wanted.deadline_seconds
                                            : std::numeric_limits<double>::infinity(),
        .salt = SaltOf(live),
+       .prompt_logits = wanted.prompt_logprobs,
        .session = wanted.session,
        .reuse = ReuseOfPrompt(live.policy(), live.num_prompt(), spec)});
   if (!queued) EndWith(id, queued.error());
@@ -237,8 +244,10 @@ void Engine::Loop::BeginStep() {
   for (const Sequence* sequence : scheduler_.planned()) {
     LiveRequest& live = *live_.at(sequence->spec.id);
     live.NoteRead(sequence->ledger.computed);
-    if (!live.has_started()) live.NoteStart(now, sequence->hit_tokens);
-    choices_.push_back({.request = &live, .token = std::nullopt});
+    if (!live.has_started()) {
+      live.NoteStart(now, sequence->hit_tokens, sequence->ledger.known.front());
+    }
+    choices_.push_back({.request = &live, .token = std::nullopt, .failure = std::nullopt});
     reports_.push_back(live.prefill_report());
     policies_.push_back(live.policy() ? &*live.policy() : nullptr);
     step_ids_.push_back(live.id());
@@ -246,18 +255,36 @@ void Engine::Loop::BeginStep() {
   inbox_.BeginStep(step_ids_);
 }
 
-void Engine::Loop::Sample(std::span<const RowLogits> rows) {
+// A row before the prompt's last one says how probable the prompt's next token was.
+void Engine::Loop::Sample(const StepPlan& plan, std::span<const RowLogits> rows) {
   const int64_t begin = clock_.NowNs();
   samples_.clear();
-  for (const RowLogits& row : rows) {
-    const auto index = static_cast<size_t>(row.sequence);
+  scores_.assign(rows.size(), std::nullopt);
+  const auto position_after = [&](const RowLogits& row) {
+    return plan.sequences[static_cast<size_t>(row.sequence)].first_position + row.row + 1;
+  };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto index = static_cast<size_t>(rows[i].sequence);
     const Request& ledger = scheduler_.planned()[index]->ledger;
-    samples_.push_back({.logits = row.logits,
+    samples_.push_back({.logits = rows[i].logits,
                         .params = &choices_[index].request->request().sampling,
                         .history = {.tokens = ledger.known, .num_prompt = ledger.num_prompt},
                         .token = &choices_[index].token});
+    const int64_t next = position_after(rows[i]);
+    if (next >= ledger.num_prompt) continue;
+    samples_.back().known = ledger.known[static_cast<size_t>(next)];
+    samples_.back().token = &scores_[i];
   }
   sampler_.Run(samples_);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!scores_[i]) continue;
+    Choice& choice = choices_[static_cast<size_t>(rows[i].sequence)];
+    if (*scores_[i]) {
+      choice.request->TakeScore(position_after(rows[i]), **std::move(scores_[i]));
+    } else {
+      choice.failure = scores_[i]->error();
+    }
+  }
   sampling_seconds_ += Seconds(clock_.NowNs() - begin);
 }
 
@@ -289,7 +316,7 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
   lock.unlock();
   const int64_t run_begin = clock_.NowNs();
   const Result<> run = forward_->Run(
-      plan, [&](std::span<const RowLogits> rows) { Sample(rows); },
+      plan, [&](std::span<const RowLogits> rows) { Sample(plan, rows); },
       {.cancel = cancel, .progress = this, .reports = reports_, .policies = policies_});
   const double run_seconds = Seconds(clock_.NowNs() - run_begin);
   lock.lock();
@@ -318,10 +345,16 @@ void Engine::Loop::Emit() {
   const int64_t now = clock_.NowNs();
   for (size_t i = 0; i < step_ids_.size(); ++i) {
     Choice& choice = choices_[i];
-    if (!choice.token.has_value()) continue;
     const uint64_t id = step_ids_[i];
+    if (choice.failure) EndWith(id, *choice.failure);
+    if (choice.failure || !choice.token.has_value()) continue;
     if (!choice.token->has_value()) {
       EndWith(id, choice.token->error());
+      continue;
+    }
+    choice.request->TellPrompt();
+    if (const std::optional<StopReason> stop = choice.request->StopBeforeNext()) {
+      End(id, *stop);  // only the prompt was asked for
       continue;
     }
     const SampledToken& token = **choice.token;

@@ -46,6 +46,7 @@ class Engine::Loop : private StepProgress {
                        const SavedSequenceProgress& progress);
 
   Inbox& inbox() { return inbox_; }
+  void SetTimeModel(const StepTimeModel& model) { scheduler_.SetTimeModel(model); }
   const StepTimeModel& time_model() const { return scheduler_.time_model(); }
   SessionStore& sessions() { return scheduler_.sessions(); }
   LoadedModel& model() { return *model_; }
@@ -56,6 +57,7 @@ class Engine::Loop : private StepProgress {
   struct Choice {
     LiveRequest* request = nullptr;
     std::optional<Result<SampledToken>> token;
+    std::optional<Error> failure;  // of a token of its prompt
   };
 
   Loop(LoadedModel& model, const EngineConfig& config, BlockPool pool);
@@ -72,7 +74,7 @@ class Engine::Loop : private StepProgress {
   void End(uint64_t id, StopReason reason);
   void EndWith(uint64_t id, const Error& error);
   void BeginStep();
-  void Sample(std::span<const RowLogits> rows);
+  void Sample(const StepPlan& plan, std::span<const RowLogits> rows);
   void Emit();
   void OnLayerDone(int layers_done, int num_layers) override;
   void NoteWaiting();
@@ -107,7 +109,8 @@ class Engine::Loop : private StepProgress {
   std::vector<const SparsePolicy*> policies_;  // likewise
   std::vector<int64_t> step_chunks_;           // likewise: prompt tokens, 0 for a decode row
   std::vector<SampleTask> samples_;
-  double sampling_seconds_ = 0;  // of the step at work
+  std::vector<std::optional<Result<SampledToken>>> scores_;  // of prompt tokens, one for each row
+  double sampling_seconds_ = 0;                              // of the step at work
   uint64_t generated_tokens_ = 0;
   EngineStatus counters_;  // those that nobody below counts; the rest is filled in by Status
   TokenRates rates_;

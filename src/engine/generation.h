@@ -22,6 +22,10 @@ struct GenerationRequest {
   // Ids of the whole prompt, with what the vocabulary wants in front.
   std::vector<TokenId> prompt;
   SamplingParams sampling;
+  // The log-probabilities of the prompt's tokens, too, each with sampling.num_top_logprobs
+  // alternatives: the whole prompt is then computed, whatever the cache has, and max_tokens 0 asks
+  // for nothing else. Requires: sampling.num_top_logprobs.
+  bool prompt_logprobs = false;
   // Nothing: until an end token, a stop string or the end of the context.
   std::optional<int64_t> max_tokens;
   // Text before the earliest match is the answer; no part of a match is ever emitted.
@@ -66,6 +70,8 @@ struct GenerationFigures {
 struct GenerationResult {
   std::vector<SampledToken> tokens;  // without the end token that stopped it, if one did
   std::string text;
+  // The end token that stopped it, if one did.
+  std::optional<SampledToken> end_token = std::nullopt;
   StopReason stop_reason = StopReason::kLength;
   // The stop string or the piece of the end token, for reports; else empty.
   std::string stopped_by;
@@ -79,6 +85,9 @@ class GenerationObserver {
   virtual ~GenerationObserver() = default;
   // Prompt tokens computed so far, of those that were not cached.
   virtual void OnPrefill(int64_t done_tokens, int64_t total_tokens) = 0;
+  // The prompt's tokens with their raw log-probabilities, but for the first, which follows nothing.
+  // Once, before the first OnToken, if the request has prompt_logprobs.
+  virtual void OnPrompt(std::vector<SampledToken> tokens) { (void)tokens; }
   // A token was chosen; its text may come later, joined with that of others.
   virtual void OnToken(const SampledToken& token) = 0;
   // Text that is certain: whole characters, no part of a stop string. The pieces join to

@@ -15,7 +15,8 @@ int64_t MaxKnown(const GenerationRequest& request, const StopRules& rules) {
   if (!rules.max_tokens || *rules.max_tokens >= rules.max_context - num_prompt) {
     return rules.max_context;
   }
-  return num_prompt + *rules.max_tokens;
+  // One more where nothing is generated, but the prompt is computed.
+  return num_prompt + std::max<int64_t>(*rules.max_tokens, 1);
 }
 
 }  // namespace
@@ -29,9 +30,20 @@ LiveRequest::LiveRequest(Parts parts)
   result_.figures.prefill_policy = parts_.policy ? PolicyText(*parts_.policy) : "dense";
 }
 
-void LiveRequest::NoteStart(int64_t now_ns, int64_t cached_tokens) {
+void LiveRequest::NoteStart(int64_t now_ns, int64_t cached_tokens, TokenId first_token) {
   started_ns_ = now_ns;
   result_.figures.cached_tokens = cached_tokens;
+  if (!parts_.request.prompt_logprobs) return;
+  scores_.resize(static_cast<size_t>(num_prompt_));
+  scores_.front().id = first_token;
+}
+
+void LiveRequest::TakeScore(int64_t position, SampledToken score) {
+  scores_[static_cast<size_t>(position)] = std::move(score);
+}
+
+void LiveRequest::TellPrompt() {
+  if (!scores_.empty()) parts_.observer->OnPrompt(std::exchange(scores_, {}));
 }
 
 void LiveRequest::TellPrefill(int64_t computed_tokens) {
@@ -52,6 +64,7 @@ std::optional<StopReason> LiveRequest::Accept(const SampledToken& token, const T
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
   if (EndsGeneration(parts_.rules, token.id)) {
     result_.stopped_by = tokenizer.Piece(token.id);
+    result_.end_token = token;
     return StopReason::kEndToken;
   }
   result_.tokens.push_back(token);

@@ -50,9 +50,14 @@ class LiveRequest {
   bool awaits_disk() const { return awaits_disk_; }
   void SetAwaitsDisk(bool awaits_disk) { awaits_disk_ = awaits_disk; }
 
-  // Notes that the first step with the request begins, with so many tokens found in the cache.
-  void NoteStart(int64_t now_ns, int64_t cached_tokens);
+  // Notes that the first step with the request begins, with so many tokens found in the cache and
+  // this one in front.
+  void NoteStart(int64_t now_ns, int64_t cached_tokens, TokenId first_token);
   bool has_started() const { return started_ns_ != 0; }
+  // Takes in what a token of the prompt has for a log-probability. Requires: has_started.
+  void TakeScore(int64_t position, SampledToken score);
+  // Tells the prompt's log-probabilities, once, if they were asked for. Requires: all are taken in.
+  void TellPrompt();
   // Tells how many of the prompt's tokens are computed, until the first token is there.
   void TellPrefill(int64_t computed_tokens);
   // Tokens in the cache, with those of the step at work by its layers. Threads: any may read.
@@ -93,6 +98,7 @@ class LiveRequest {
   int64_t num_prompt_;
   int64_t max_known_;
   GenerationResult result_;
+  std::vector<SampledToken> scores_;  // of the prompt; empty: none are wanted, or they were told
   bool awaits_disk_ = false;
   std::atomic<int64_t> read_tokens_ = 0;
   int64_t started_ns_ = 0;

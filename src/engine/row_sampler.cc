@@ -15,8 +15,13 @@ uint64_t RowSampler::BufferBytes(int num_threads, int64_t vocab_size) {
 void RowSampler::Run(std::span<const SampleTask> tasks) {
   pool_->ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
     const SampleTask& task = tasks[static_cast<size_t>(i)];
-    *task.token =
-        samplers_[static_cast<size_t>(worker)]->Sample(task.logits, *task.params, task.history);
+    Sampler& sampler = *samplers_[static_cast<size_t>(worker)];
+    if (task.known) {
+      *task.token =
+          sampler.Score(task.logits, *task.known, task.params->num_top_logprobs.value_or(0));
+    } else {
+      *task.token = sampler.Sample(task.logits, *task.params, task.history);
+    }
   });
 }
 

@@ -1,5 +1,5 @@
-// Samples the rows of a step in parallel: each with the settings and the history of its own
-// request, so neither order nor neighbours show.
+// Samples the rows of a step in parallel, or says how probable the known next token was: each with
+// the settings and the history of its own request, so neither order nor neighbours show.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "sample/sampler.h"
 #include "threads/pool.h"
@@ -19,6 +20,8 @@ struct SampleTask {
   const SamplingParams* params;
   TokenHistory history;
   std::optional<Result<SampledToken>>* token;
+  // The token that follows, where it is known: scored, not sampled.
+  std::optional<TokenId> known = std::nullopt;
 };
 
 // Threads: one at a time.

@@ -18,6 +18,9 @@ using BoostError = beast::error_code;
 constexpr size_t kMaxContentLengthDigits = 15;
 // A chunk's size line that does not end within so many bytes has no honest use.
 constexpr size_t kMaxChunkLine = 4096;
+// A chunked body ends with "0\r\n\r\n" at least, so as long as it has not ended this much is still
+// to come; Beast, given the first line of that end again, asserts that it is there.
+constexpr size_t kLeastChunkedRest = 5;
 
 std::string_view View(beast::string_view text) {
   return {text.data(), text.size()};
@@ -78,7 +81,7 @@ bool HasWord(std::string_view list, std::string_view word) {
 
 bool IsKnownMethod(std::string_view method) {
   for (const std::string_view known :
-       {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"}) {
+       {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "QUERY"}) {
     if (method == known) return true;
   }
   return false;
@@ -207,6 +210,7 @@ class HttpParser::State {
         return Refuse(501, "the only Transfer-Encoding is chunked");
       }
       has_body_ = true;
+      is_chunked_ = true;
     }
     if (lengths == 1) {
       const std::string_view length = *request.Field("Content-Length");
@@ -240,7 +244,8 @@ class HttpParser::State {
   Step FeedBody(std::string_view data) {
     size_t used = 0;
     BoostError error;
-    while (!events_.is_done() && used < data.size()) {
+    const size_t least = is_chunked_ ? kLeastChunkedRest : 1;
+    while (!events_.is_done() && data.size() - used >= least) {
       const size_t taken =
           events_.put(boost::asio::const_buffer(data.data() + used, data.size() - used), error);
       used += taken;
@@ -272,6 +277,7 @@ class HttpParser::State {
   bool head_done_ = false;
   bool keep_alive_ = false;
   bool has_body_ = false;
+  bool is_chunked_ = false;
   bool expects_continue_ = false;
   int refusal_status_ = 0;
   std::string refusal_;

@@ -55,7 +55,7 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits, const Sampli
   if (auto r = CheckFinite(best_logit); !r) return Forward(r);
   Normaliser raw;
   if (params.num_top_logprobs) {
-    raw = {.best = best_logit, .log_sum = Log(SumOfExp(values_, best_logit, scratch_))};
+    raw = NormaliserOf(best_logit);
     ListRawTop(raw, *params.num_top_logprobs, token);
   }
   ApplyBias(params, values_);
@@ -81,6 +81,26 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits, const Sampli
     ListFinalTop(log_total, *params.num_top_logprobs, token);
   }
   return token;
+}
+
+Result<SampledToken> Sampler::Score(std::span<const float> logits, TokenId id, int64_t num_top) {
+  CHECK_EQ(std::ssize(logits), vocab_size_);
+  CHECK_GE(id, 0);
+  CHECK_LT(id, vocab_size_);
+  const double best_logit = LoadLogits(logits, values_);
+  if (auto r = CheckFinite(best_logit); !r) return Forward(r);
+  const Normaliser raw = NormaliserOf(best_logit);
+  SampledToken token;
+  token.id = id;
+  token.has_logprobs = true;
+  token.raw_logprob = raw.Logprob(values_[id]);
+  ListRawTop(raw, num_top, token);
+  return token;
+}
+
+// Requires: values_ are the logits as they came.
+Sampler::Normaliser Sampler::NormaliserOf(double best_logit) {
+  return {.best = best_logit, .log_sum = Log(SumOfExp(values_, best_logit, scratch_))};
 }
 
 void Sampler::ListRawTop(const Normaliser& raw, int64_t num_top, SampledToken& token) {

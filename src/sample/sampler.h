@@ -69,6 +69,12 @@ class Sampler {
   Result<SampledToken> Sample(std::span<const float> logits, const SamplingParams& params,
                               const TokenHistory& history);
 
+  // How probable a given token is, in the model's own distribution: the raw fields of a choice,
+  // with the num_top best tokens. A token that cannot follow has −infinity. Shapes: logits:
+  // [vocab_size] f32. Requires: 0 <= id < vocab_size; num_top >= 0. Errors: internal (no finite
+  // logit, or +infinity).
+  Result<SampledToken> Score(std::span<const float> logits, TokenId id, int64_t num_top);
+
  private:
   // What turns a value into a log-probability: its distance to the best, less the logarithm of the
   // sum of exp of these distances.
@@ -78,6 +84,7 @@ class Sampler {
     double Logprob(double value) const { return (value - best) - log_sum; }
   };
 
+  Normaliser NormaliserOf(double best_logit);
   void ListRawTop(const Normaliser& raw, int64_t num_top, SampledToken& token);
   void ScaleByTemperature(double temperature);
   void Filter(const SamplingParams& params);

@@ -11,7 +11,8 @@ namespace {
 // A step as far as it is chosen.
 struct Chosen {
   StepFeatures features;
-  int64_t rows = 0;  // prompt tokens it may still take
+  int64_t rows = 0;            // prompt tokens it may still take
+  double logit_seconds = 0.0;  // of logits of prompt rows
 };
 
 // The most tokens that the time allows.
@@ -19,10 +20,11 @@ int64_t TokensInTime(const StepTimeModel& model, const Chosen& chosen,
                      const PrefillCandidate& candidate, double seconds) {
   const int64_t most = std::min(candidate.pending, chosen.rows);
   if (std::isinf(seconds)) return most;
-  return model.LargestChunk({.budget_seconds = seconds,
+  return model.LargestChunk({.budget_seconds = seconds - chosen.logit_seconds,
                              .base = chosen.features,
                              .computed = candidate.computed,
                              .max_tokens = most,
+                             .more_seconds_per_token = candidate.logit_seconds,
                              .granularity = 1});
 }
 
@@ -118,6 +120,7 @@ class Chooser {
     chosen_.features.prefill_tokens -= without.prefill_tokens;
     chosen_.features.prefill_context -= without.prefill_context;
     chosen_.rows += chunks_[index] - tokens;
+    chosen_.logit_seconds += static_cast<double>(tokens - chunks_[index]) * candidate.logit_seconds;
     if (tokens > 0) chosen_.features.AddPrefill(tokens, candidate.computed);
     chunks_[index] = tokens;
   }

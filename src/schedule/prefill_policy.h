@@ -33,6 +33,8 @@ struct PrefillCandidate {
   // A chunk that does not end the prompt ends at a multiple of it: whole tiles of a sparse prefill.
   // A power of two; `computed` is a multiple of it.
   int64_t unit = 1;
+  // What each token costs beyond the model's prediction: logits of a prompt's rows.
+  double logit_seconds = 0.0;
 };
 
 struct PrefillBudget {

@@ -8,6 +8,12 @@
 #include "base/check.h"
 
 namespace baton {
+namespace {
+
+// How much of what a row with logits took in the last step goes into the mean.
+constexpr double kLogitMemory = 0.25;
+
+}  // namespace
 
 Scheduler::Scheduler(const Parts& parts)
     : pool_(&parts.pool),
@@ -23,6 +29,7 @@ Scheduler::Scheduler(const Parts& parts)
     step.blocks.reserve(static_cast<size_t>(NumBlocksFor(limits_.max_context)));
     step.tokens.reserve(
         static_cast<size_t>(std::min(limits_.max_prefill_rows, limits_.max_context)));
+    step.logit_rows.reserve(step.tokens.capacity());
   }
   plan_.sequences.reserve(most);
   candidates_.reserve(most);
@@ -132,7 +139,7 @@ std::span<const uint64_t> Scheduler::Expired(double now) {
 void Scheduler::Commit(double seconds) {
   if (plan_.sequences.empty()) return;
   published_.clear();
-  Learn(features_, seconds);
+  LearnFromStep(seconds);
   ++counts_.steps;
   for (const auto& sequence : running_) ++sequence->waited;
   for (size_t i = 0; i < planned_.size(); ++i) {
@@ -147,6 +154,8 @@ void Scheduler::Commit(double seconds) {
     sequence.waited = 0;
     sequence.table.Append(count);
     sequence.ledger.AdvanceComputed(count);
+    sequence.logits_told = std::max(
+        sequence.logits_told, std::min(sequence.ledger.computed, sequence.ledger.num_prompt - 1));
     const int64_t complete =
         std::min(sequence.ledger.computed, sequence.spec.reuse.clean_tokens) / kBlockTokens;
     if (!limits_.prefix_cache || complete <= sequence.published_blocks) continue;
@@ -164,6 +173,20 @@ void Scheduler::Commit(double seconds) {
     }
   }
   planned_.clear();
+}
+
+// The formula knows of one row with logits for each sequence: what a prompt's others take on top of
+// what it predicts is kept apart.
+void Scheduler::LearnFromStep(double seconds) {
+  int64_t rows = 0;
+  for (const SequenceStep& step : plan_.sequences) {
+    rows += step.logits == LogitRows::kList ? step.num_logit_rows() : 0;
+  }
+  if (rows == 0) return Learn(features_, seconds);
+  const double each =
+      std::max(seconds - time_model_.Predict(features_), 0.0) / static_cast<double>(rows);
+  const double before = prompt_logit_seconds_.value_or(each);
+  prompt_logit_seconds_ = before + kLogitMemory * (each - before);
 }
 
 void Scheduler::Abandon() {

@@ -85,6 +85,9 @@ class Scheduler {
     (void)time_model_.Observe(features, seconds);
   }
 
+  // Goes on from another fit.
+  void SetTimeModel(const StepTimeModel& model) { time_model_ = model; }
+
   // Adds a generated token. Requires: the sequence runs, has no pending token, and is shorter than
   // its max_known.
   void Push(uint64_t id, TokenId token);
@@ -156,6 +159,9 @@ class Scheduler {
   static bool HasRoomForOne(const Sequence& sequence);
   bool MakeRoomForOne(Sequence& sequence);
   void AddStep(Sequence& sequence, int64_t num_tokens, Phase phase);
+  static void AskForLogits(const Sequence& sequence, SequenceStep& step);
+  double PromptLogitSeconds() const;
+  void LearnFromStep(double seconds);
   bool PreemptOne();
   void Preempt(size_t running_index);
   int64_t AvailableBlocks() const;
@@ -177,7 +183,8 @@ class Scheduler {
   bool look_at_queue_ = false;  // something changed that may let one be admitted
 
   StepPlan plan_;
-  StepFeatures features_;            // of the plan
+  StepFeatures features_;  // of the plan
+  std::optional<double> prompt_logit_seconds_;
   std::vector<Sequence*> planned_;   // of the plan
   std::vector<SequenceStep> spare_;  // kept for their memory
   std::vector<PrefillCandidate> candidates_;

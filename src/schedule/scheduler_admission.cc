@@ -57,8 +57,7 @@ bool Scheduler::AdmitOne() {
 Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
   const Request& ledger = sequence.ledger;
   Hit hit;
-  // The last token is computed in any case: its logits are wanted.
-  const int64_t most = ledger.num_known() - 1;
+  const int64_t most = sequence.reusable_tokens();
   const int64_t unit = sequence.spec.reuse.unit;
   if (limits_.prefix_cache) {
     hit.blocks = index_.Find(
@@ -86,21 +85,21 @@ Scheduler::Hit Scheduler::Look(const Sequence& sequence) {
   return {.blocks = {}, .is_session = true, .tokens = common};
 }
 
-// Whether waiting lets it find what another one is computing just now.
+// Whether waiting lets it find what another one is computing just now: one block more than it finds
+// already. That block is compared first, so that who shares nothing costs little.
 bool Scheduler::SharesWithARunningPrefill(const Sequence& sequence, int64_t hit_tokens) const {
   if (!limits_.prefix_cache) return false;
-  const std::vector<TokenId>& known = sequence.ledger.known;
-  for (const auto& other : running_) {
-    if (!other->is_prefill() || other->spec.salt != sequence.spec.salt) continue;
-    const std::vector<TokenId>& theirs = other->ledger.known;
-    const auto most = std::min(known.size(), theirs.size()) - 1;
-    const auto end = std::mismatch(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(most),
-                                   theirs.begin())
-                         .first;
-    const int64_t common = (end - known.begin()) / kBlockTokens * kBlockTokens;
-    if (common > hit_tokens) return true;
-  }
-  return false;
+  const int64_t found = hit_tokens / kBlockTokens * kBlockTokens;
+  const int64_t wanted = found + kBlockTokens;
+  if (wanted > sequence.reusable_tokens()) return false;
+  const TokenId* known = sequence.ledger.known.data();
+  return std::ranges::any_of(running_, [&](const auto& other) {
+    if (!other->is_prefill() || other->spec.salt != sequence.spec.salt) return false;
+    if (wanted >= other->ledger.num_known()) return false;
+    const TokenId* theirs = other->ledger.known.data();
+    return std::equal(known + found, known + wanted, theirs + found) &&
+           std::equal(known, known + found, theirs);
+  });
 }
 
 Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {

@@ -146,11 +146,13 @@ void Scheduler::PlanPrefills() {
     const Request& ledger = sequence->ledger;
     if (ledger.num_pending() == 0 || !HasRoomForOne(*sequence)) continue;
     prefilling_.push_back(sequence.get());
-    candidates_.push_back({.computed = ledger.computed,
-                           .pending = ledger.num_pending(),
-                           .waited = sequence->waited,
-                           .is_long = ledger.num_pending() > limits_.long_prompt_tokens,
-                           .unit = sequence->spec.reuse.unit});
+    candidates_.push_back(
+        {.computed = ledger.computed,
+         .pending = ledger.num_pending(),
+         .waited = sequence->waited,
+         .is_long = ledger.num_pending() > limits_.long_prompt_tokens,
+         .unit = sequence->spec.reuse.unit,
+         .logit_seconds = sequence->wants_prompt_logits() ? PromptLogitSeconds() : 0.0});
   }
   if (prefilling_.empty()) return;
   chunks_.resize(candidates_.size());
@@ -166,6 +168,29 @@ void Scheduler::PlanPrefills() {
   for (size_t i = 0; i < prefilling_.size(); ++i) {
     if (chunks_[i] > 0) AddStep(*prefilling_[i], chunks_[i], Phase::kPrefill);
   }
+}
+
+// What a row of a prompt with logits is taken to cost beyond one without: like a row of a stream,
+// as long as none was seen. Units: seconds.
+double Scheduler::PromptLogitSeconds() const {
+  return prompt_logit_seconds_.value_or(time_model_.coefficients().per_decode_row);
+}
+
+// The last known token's, and those of a prompt whose log-probabilities are wanted.
+void Scheduler::AskForLogits(const Sequence& sequence, SequenceStep& step) {
+  const Request& ledger = sequence.ledger;
+  const bool ends = step.num_rows() == ledger.num_pending();
+  step.logits = ends ? LogitRows::kLast : LogitRows::kNone;
+  step.logit_rows.clear();
+  if (!sequence.wants_prompt_logits()) return;
+  const int64_t first = std::max(sequence.logits_told, step.first_position);
+  const int64_t end = std::min(step.end_position(), ledger.num_prompt - 1);
+  for (int64_t i = first; i < end; ++i) {
+    step.logit_rows.push_back(static_cast<int32_t>(i - step.first_position));
+  }
+  if (step.logit_rows.empty()) return;
+  if (ends) step.logit_rows.push_back(static_cast<int32_t>(step.num_rows() - 1));
+  step.logits = LogitRows::kList;
 }
 
 void Scheduler::AddStep(Sequence& sequence, int64_t num_tokens, Phase phase) {
@@ -188,8 +213,7 @@ void Scheduler::AddStep(Sequence& sequence, int64_t num_tokens, Phase phase) {
   step.blocks.assign(sequence.table.blocks().begin(), sequence.table.blocks().end());
   step.phase = phase;
   step.prompt_tokens = sequence.spec.reuse.is_sparse ? ledger.num_prompt : 0;
-  step.logits = num_tokens == ledger.num_pending() ? LogitRows::kLast : LogitRows::kNone;
-  step.logit_rows.clear();
+  AskForLogits(sequence, step);
   planned_.push_back(&sequence);
   if (phase == Phase::kDecode) {
     features_.AddDecode(ledger.computed);

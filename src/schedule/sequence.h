@@ -29,6 +29,8 @@ struct SequenceSpec {
   double arrival = 0.0;
   double deadline = std::numeric_limits<double>::infinity();
   Hash128 salt;
+  // All rows of the prompt yield logits, each once, so none is taken from the cache before it has.
+  bool prompt_logits = false;
   uint64_t session = 0;  // 0: none
   PrefixReuse reuse;
 };
@@ -42,6 +44,7 @@ struct Sequence {
   int32_t slot = -1;               // while running
   int64_t promised_blocks = 0;     // of its own table, that nobody else may take
   int64_t published_blocks = 0;    // named in the prefix index
+  int64_t logits_told = 0;         // leading rows of the prompt that have yielded logits
   int64_t hit_tokens = 0;          // of the prompt, found when it was first admitted
   int64_t known_at_admission = 0;  // or, while it waits, when it will be
   int32_t waited = 0;              // steps since its prefill advanced
@@ -53,6 +56,15 @@ struct Sequence {
   bool is_prefill() const { return ledger.num_pending() > 1 || HasSparseRow(); }
   // The next token belongs to a sparse prompt, so it is read with its tile, not decoded.
   bool HasSparseRow() const { return spec.reuse.is_sparse && ledger.computed < ledger.num_prompt; }
+  // Leading tokens that may come from the cache: not the last, whose logits are wanted.
+  int64_t reusable_tokens() const {
+    const int64_t most = ledger.num_known() - 1;
+    return wants_prompt_logits() && logits_told < most ? logits_told : most;
+  }
+  // Rows of the prompt before its last are still to yield logits.
+  bool wants_prompt_logits() const {
+    return spec.prompt_logits && logits_told < ledger.num_prompt - 1;
+  }
   // Tokens gained since the last admission.
   int64_t progress() const { return ledger.num_known() - known_at_admission; }
   // Blocks that were promised and not yet taken.

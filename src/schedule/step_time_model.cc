@@ -292,7 +292,8 @@ int64_t StepTimeModel::LargestChunk(const ChunkQuery& query) const {
 bool StepTimeModel::Fits(const ChunkQuery& query, int64_t num_tokens) const {
   StepFeatures features = query.base;
   features.AddPrefill(num_tokens, query.computed);
-  return Predict(features) <= query.budget_seconds;
+  const double more = static_cast<double>(num_tokens) * query.more_seconds_per_token;
+  return Predict(features) + more <= query.budget_seconds;
 }
 
 StepTimeCoefficients StepTimeModel::coefficients() const {

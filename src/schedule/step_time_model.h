@@ -52,6 +52,8 @@ struct ChunkQuery {
   StepFeatures base;          // what the step computes besides
   int64_t computed = 0;       // tokens before the chunk
   int64_t max_tokens = 0;     // what is left of the prompt
+  // What each token of the chunk takes beyond what the model predicts.
+  double more_seconds_per_token = 0;
   int64_t granularity = 0;  // chunks end at positions that are multiples of it, or with the prompt
 };
 

@@ -74,6 +74,23 @@ void Answer::OnProgress(int64_t choice, const PromptProgress& progress) {
   SendPiece({.choice = choice, .progress = progress});
 }
 
+void Answer::OnPrompt(int64_t choice, std::vector<SampledToken> tokens) {
+  if (!cause_.empty()) return;
+  Choice& to = choices_[static_cast<size_t>(choice)];
+  const std::string& echo = EchoOf(choice);
+  // What a vocabulary puts in front of a text is a token without a place in it.
+  const int64_t more =
+      baton::CountCharacters(tokens, *parts_.head.tokenizer) - CountCharacters(echo);
+  to.text_offset = -std::max<int64_t>(more, 0);
+  if (!parts_.call.fields.stream) {
+    to.tokens = std::move(tokens);
+    return;
+  }
+  BeginChoice(choice);
+  SendPiece({.choice = choice, .text = echo, .tokens = tokens, .text_offset = to.text_offset});
+  to.text_offset = CountCharacters(echo);
+}
+
 void Answer::OnText(int64_t choice, const std::string& text, std::vector<SampledToken> tokens) {
   if (!cause_.empty()) return;
   Choice& from = choices_[static_cast<size_t>(choice)];
@@ -139,10 +156,15 @@ void Answer::BeginChoice(int64_t choice) {
   if (to.begun) return;
   to.begun = true;
   if (parts_.head.is_chat) SendPiece({.choice = choice, .has_role = true});
-  if (parts_.call.echoes.empty()) return;
-  const std::string& echo = parts_.call.echoes[static_cast<size_t>(parts_.call.PromptOf(choice))];
+  // With log-probabilities it waits for these.
+  if (parts_.call.echoes.empty() || parts_.call.prompt_logprobs) return;
+  const std::string& echo = EchoOf(choice);
   SendPiece({.choice = choice, .text = echo});
   to.text_offset = CountCharacters(echo);
+}
+
+const std::string& Answer::EchoOf(int64_t choice) const {
+  return parts_.call.echoes[static_cast<size_t>(parts_.call.PromptOf(choice))];
 }
 
 void Answer::SendPiece(const ReplyPiece& piece) {
@@ -194,9 +216,9 @@ void Answer::Finish() {
                       .has_logprobs = fields.sampling.num_top_logprobs.has_value(),
                       .finish_reason = from.finish_reason};
     if (!parts_.call.echoes.empty()) {
-      const std::string& echo = parts_.call.echoes[static_cast<size_t>(parts_.call.PromptOf(i))];
+      const std::string& echo = EchoOf(i);
       reply.text.insert(0, echo);
-      reply.text_offset = CountCharacters(echo);
+      reply.text_offset = parts_.call.prompt_logprobs ? from.text_offset : CountCharacters(echo);
     }
     replies.push_back(std::move(reply));
   }

@@ -61,6 +61,8 @@ class Answer final : public std::enable_shared_from_this<Answer> {
 
   // Events of a choice. Texts are valid UTF-8; tokens come with log-probabilities or not at all.
   void OnProgress(int64_t choice, const PromptProgress& progress);
+  // The prompt's tokens, before anything else of the choice, if the call has prompt_logprobs.
+  void OnPrompt(int64_t choice, std::vector<SampledToken> tokens);
   void OnText(int64_t choice, const std::string& text, std::vector<SampledToken> tokens);
   void OnChoiceDone(int64_t choice, const Result<GenerationResult>& result);
 
@@ -75,7 +77,9 @@ class Answer final : public std::enable_shared_from_this<Answer> {
     std::vector<SampledToken> tokens;  // unless streaming
     std::vector<ToolCall> calls;       // unless streaming
     std::optional<ToolCallReader> reader;
-    int64_t text_offset = 0;  // characters of what was told
+    // Characters of what was told; before that, with the prompt's log-probabilities, less than zero
+    // by those that only its tokens spell.
+    int64_t text_offset = 0;
     std::string_view finish_reason;
     GenerationFigures figures;
   };
@@ -84,6 +88,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   void OnSubmitted(std::vector<uint64_t> ids, const ApiResult<>& outcome);
   void OnClientGone();
   void BeginChoice(int64_t choice);
+  const std::string& EchoOf(int64_t choice) const;
   void SendEvent(const std::string& json);
   void BeginStream();
   void SendPiece(const ReplyPiece& piece);

@@ -16,6 +16,8 @@ namespace baton {
 struct CallLimits {
   static constexpr int64_t kMaxChoices = 128;  // of all prompts together
   static constexpr int64_t kMaxTopLogprobs = 100;
+  // Log-probabilities of all prompts' tokens and their alternatives in one answer.
+  static constexpr int64_t kMaxPromptLogprobs = 4 << 20;
   static constexpr int64_t kMaxStops = 1024;
   static constexpr int64_t kMaxStopBytes = 64 << 10;  // together
   static constexpr int64_t kMaxTokens = int64_t{1} << 40;

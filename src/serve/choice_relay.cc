@@ -31,6 +31,12 @@ void ChoiceRelay::OnPrefill(int64_t done_tokens, int64_t total_tokens) {
       [answer = answer_, choice = choice_, progress] { answer->OnProgress(choice, progress); });
 }
 
+void ChoiceRelay::OnPrompt(std::vector<SampledToken> tokens) {
+  host_.post([answer = answer_, choice = choice_, tokens = std::move(tokens)]() mutable {
+    answer->OnPrompt(choice, std::move(tokens));
+  });
+}
+
 void ChoiceRelay::OnToken(const SampledToken& token) {
   const int64_t now = host_.clock.NowNs();
   if (last_token_ns_ != 0) {
@@ -46,6 +52,10 @@ void ChoiceRelay::OnText(std::string_view text) {
 }
 
 void ChoiceRelay::OnDone(Result<GenerationResult> result) {
+  // Beside an echo all that was computed has its log-probability, the last token as well.
+  if (result && result->end_token && answer_->call().prompt_logprobs) {
+    tokens_.push_back(*std::move(result->end_token));
+  }
   HandOver();
   // The tokens were handed over as they came; what is left is the reason and the figures.
   if (result) {

@@ -19,6 +19,7 @@ class ChoiceRelay final : public RequestObserver {
   ChoiceRelay(std::shared_ptr<Answer> answer, int64_t choice, AnswerHost& host);
 
   void OnPrefill(int64_t done_tokens, int64_t total_tokens) override;
+  void OnPrompt(std::vector<SampledToken> tokens) override;
   void OnToken(const SampledToken& token) override;
   void OnText(std::string_view text) override;
   void OnDone(Result<GenerationResult> result) override;

@@ -96,11 +96,6 @@ ApiResult<CompletionCall> ReadCompletionCall(const Json& body, const CallLimits&
   const auto echo = fields.Bool("echo");
   if (!echo) return ForwardApi(echo);
   call.echo = echo->value_or(false);
-  if (call.echo && *logprobs) {
-    return BadField("echo",
-                    "'echo' with 'logprobs' is not supported: there are no "
-                    "log-probabilities of the prompt");
-  }
   return call;
 }
 

@@ -23,12 +23,13 @@ struct CompletionCall {
 
   CallFields fields = {};
   std::vector<CompletionPrompt> prompts = {};
-  // The prompt's text stands before the answer's.
+  // The prompt's text stands before the answer's, and its log-probabilities before the answer's if
+  // any are wanted.
   bool echo = false;
 };
 
 // Errors: as ReadCallFields; 400: no prompt, one that is neither text nor ids of the vocabulary,
-// more choices than CallLimits::kMaxChoices in all, echo with log-probabilities.
+// more choices than CallLimits::kMaxChoices in all.
 ApiResult<CompletionCall> ReadCompletionCall(const nlohmann::ordered_json& body,
                                              const CallLimits& limits);
 

@@ -121,7 +121,8 @@ Json CompletionBody() {
       Json::array({Type("string"), TokenList(), ListOf(Type("string")), ListOf(TokenList())}));
   properties["max_tokens"] = Described(Integer(0, CallLimits::kMaxTokens), "Default 16");
   properties["logprobs"] = Integer(0, CallLimits::kMaxTopLogprobs);
-  properties["echo"] = OrNull("boolean");
+  properties["echo"] = Described(
+      OrNull("boolean"), "With logprobs the prompt's tokens have theirs, too; the first has null");
   return {{"type", "object"},
           {"required", Json::array({"prompt"})},
           {"properties", std::move(properties)}};

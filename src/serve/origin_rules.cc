@@ -71,12 +71,13 @@ std::vector<HttpField> CorsFields(OriginVerdict verdict, const HttpRequest& requ
           {.name = "Vary", .value = "Origin"}};
 }
 
-HttpResponse PreflightResponse(OriginVerdict verdict, const HttpRequest& request) {
+HttpResponse PreflightResponse(OriginVerdict verdict, const HttpRequest& request,
+                               std::string_view methods) {
   HttpResponse response{.status = 204, .fields = CorsFields(verdict, request), .body = {}};
-  response.fields.push_back({.name = "Allow", .value = "GET, HEAD, POST, OPTIONS"});
+  response.fields.push_back({.name = "Allow", .value = std::string(methods)});
   if (verdict != OriginVerdict::kAllowed) return response;
   response.fields.push_back(
-      {.name = "Access-Control-Allow-Methods", .value = "GET, HEAD, POST, OPTIONS"});
+      {.name = "Access-Control-Allow-Methods", .value = std::string(methods)});
   response.fields.push_back(
       {.name = "Access-Control-Allow-Headers", .value = "authorization, content-type"});
   response.fields.push_back({.name = "Access-Control-Max-Age", .value = "600"});

@@ -35,8 +35,10 @@ OriginVerdict JudgeOrigin(const OriginRules& rules, const HttpRequest& request);
 // What a response to an allowed page says. Nothing for others.
 std::vector<HttpField> CorsFields(OriginVerdict verdict, const HttpRequest& request);
 
-// The answer to a browser's question before a request: OPTIONS, without a key.
-HttpResponse PreflightResponse(OriginVerdict verdict, const HttpRequest& request);
+// The answer to a browser's question before a request: OPTIONS, without a key. `methods`: what the
+// path takes, as Allow lists it.
+HttpResponse PreflightResponse(OriginVerdict verdict, const HttpRequest& request,
+                               std::string_view methods);
 
 // Whether an address is one of loopback's: "127.0.0.1", "::1", "localhost".
 bool IsLoopbackHost(std::string_view host);

@@ -53,11 +53,12 @@ TEST(OriginRulesTest, ConfiguredOnesExactly) {
 
 TEST(OriginRulesTest, PreflightSaysNothingToOthers) {
   const HttpRequest request = Ask("localhost", "https://chat.example");
-  const HttpResponse allowed = PreflightResponse(OriginVerdict::kAllowed, request);
+  const HttpResponse allowed = PreflightResponse(OriginVerdict::kAllowed, request, "GET");
   EXPECT_EQ(allowed.status, 204);
   EXPECT_EQ(allowed.fields[0].name, "Access-Control-Allow-Origin");
   EXPECT_EQ(allowed.fields[0].value, "https://chat.example");
-  for (const HttpField& field : PreflightResponse(OriginVerdict::kForeign, request).fields) {
+  EXPECT_EQ(allowed.fields[2], (HttpField{.name = "Allow", .value = "GET"}));
+  for (const HttpField& field : PreflightResponse(OriginVerdict::kForeign, request, "GET").fields) {
     EXPECT_FALSE(field.name.starts_with("Access-Control")) << field.name;
   }
   for (const HttpField& field : allowed.fields) {

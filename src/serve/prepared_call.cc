@@ -101,6 +101,19 @@ ApiResult<> AddTools(const ChatTools& tools, const TextModel& model, ChatTemplat
   return {};
 }
 
+ApiResult<> CheckPromptLogprobs(const PreparedCall& call) {
+  if (!call.prompt_logprobs) return {};
+  int64_t num_tokens = 0;
+  for (const std::vector<TokenId>& prompt : call.prompts) num_tokens += std::ssize(prompt);
+  const int64_t each = *call.fields.sampling.num_top_logprobs + 1;
+  const int64_t count = num_tokens * call.fields.num_choices * each;
+  if (count <= CallLimits::kMaxPromptLogprobs) return {};
+  return BadField("logprobs", fmt::format("{} log-probabilities of the prompts' {} tokens are more "
+                                          "than one answer holds, {}; ask for fewer prompts, "
+                                          "choices or alternatives at a time",
+                                          count, num_tokens, CallLimits::kMaxPromptLogprobs));
+}
+
 }  // namespace
 
 ApiResult<PreparedCall> PrepareChat(ChatCall call, const TextModel& model, CivilTime now) {
@@ -156,6 +169,8 @@ ApiResult<PreparedCall> PrepareCompletion(CompletionCall call, const TextModel& 
     }
     prepared.prompts.push_back(*std::move(ids));
   }
+  prepared.prompt_logprobs = call.echo && prepared.fields.sampling.num_top_logprobs.has_value();
+  if (auto fits = CheckPromptLogprobs(prepared); !fits) return ForwardApi(fits);
   return prepared;
 }
 
@@ -164,6 +179,7 @@ GenerationRequest RequestOf(const PreparedCall& call, int64_t choice, uint64_t s
   request.prompt = call.prompts[static_cast<size_t>(call.PromptOf(choice))];
   request.sampling = call.fields.sampling;
   request.sampling.seed = SeedOfChoice(seed, choice % call.fields.num_choices);
+  request.prompt_logprobs = call.prompt_logprobs;
   request.max_tokens = call.fields.max_tokens;
   request.stop_strings = call.fields.stops;
   request.prefill = call.fields.prefill;

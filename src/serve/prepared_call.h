@@ -27,6 +27,8 @@ struct PreparedCall {
   // Nothing: the answer is text, whatever it looks like.
   std::optional<ToolRules> tools = std::nullopt;
   std::vector<TokenId> shown_tokens = {};  // as GenerationRequest has them
+  // With echoes: the log-probabilities of the prompts' tokens are told, too.
+  bool prompt_logprobs = false;
 
   int64_t num_choices() const { return static_cast<int64_t>(prompts.size()) * fields.num_choices; }
   int64_t PromptOf(int64_t choice) const { return choice / fields.num_choices; }
@@ -39,7 +41,8 @@ struct PreparedCall {
 ApiResult<PreparedCall> PrepareChat(ChatCall call, const TextModel& model, CivilTime now);
 
 // Text becomes ids as `baton run --raw` makes them: names of special tokens mean the tokens.
-// Errors: 400: a prompt without a token, or too long for the context.
+// Errors: 400: a prompt without a token, or too long for the context; more log-probabilities of
+// prompts than CallLimits::kMaxPromptLogprobs.
 ApiResult<PreparedCall> PrepareCompletion(CompletionCall call, const TextModel& model);
 
 // What the engine is asked for a choice. `seed` is the call's, or one drawn for it.

@@ -91,6 +91,34 @@ TEST(PreparedCallTest, PromptsBecomeIds) {
   EXPECT_EQ(Completion(words, R"({"prompt":""})")->prompts[0], Ids{kTestBos});
 }
 
+TEST(PreparedCallTest, AnEchoWithLogprobsAsksForThePromptsToo) {
+  const TestWords words;
+  const auto of = [&](const std::string& fields) {
+    return Completion(words, R"({"prompt":"ab")" + fields + "}");
+  };
+  EXPECT_TRUE(RequestOf(*of(R"(,"echo":true,"logprobs":0)"), 0, 5).prompt_logprobs);
+  EXPECT_FALSE(RequestOf(*of(R"(,"echo":true)"), 0, 5).prompt_logprobs);
+  EXPECT_FALSE(RequestOf(*of(R"(,"logprobs":2)"), 0, 5).prompt_logprobs);
+  EXPECT_FALSE(RequestOf(*of(R"(,"echo":false,"logprobs":2)"), 0, 5).prompt_logprobs);
+  // 128 choices of 255 tokens with 101 numbers each are 3,296,640.
+  EXPECT_TRUE(Completion(
+      words, R"({"echo":true,"logprobs":100,"n":128,"prompt":")" + std::string(254, 'a') + "\"}"));
+  const TextModel long_model =
+      MakeTextModel("tiny", words.tokenizer, &words.chat_template, 100'000);
+  const std::string long_prompt(41'526, 'a');
+  const auto one = [&](const std::string& text) {
+    auto call = ReadCompletionCall(
+        *ParseJsonBody(R"({"echo":true,"logprobs":100,"prompt":")" + text + "\"}"), kLimits);
+    return PrepareCompletion(*std::move(call), long_model);
+  };
+  EXPECT_TRUE(one(long_prompt));  // 41,527 tokens: 4,194,227 numbers
+  const auto beyond = one(long_prompt + "a");
+  ASSERT_FALSE(beyond);
+  EXPECT_EQ(beyond.error().status, 400);
+  EXPECT_EQ(beyond.error().param, "logprobs");
+  EXPECT_THAT(beyond.error().message, HasSubstr("4194304"));
+}
+
 TEST(PreparedCallTest, TooLongIsSaidWithBothNumbers) {
   const TestWords words;
   // BOS and 254 bytes leave room for one token of 256.

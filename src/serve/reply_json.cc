@@ -13,6 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What the API writes for a token that cannot follow.
+constexpr double kLeastLogprob = -9999.0;
+
 std::string OneLine(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -24,6 +27,11 @@ int64_t CountCharacters(std::string_view text) {
 
 std::string TokenText(TokenId id, const Tokenizer& tokenizer) {
   return ReplaceInvalidUtf8(tokenizer.Piece(id));
+}
+
+// JSON has no infinity; a token of a prompt may be one that the model cannot give.
+double LogprobJson(double logprob) {
+  return std::max(logprob, kLeastLogprob);
 }
 
 Json ChatTokenJson(TokenId id, double logprob, const Tokenizer& tokenizer) {
@@ -54,16 +62,21 @@ Json CompletionLogprobs(std::span<const SampledToken> tokens, int64_t offset,
   Json offsets = Json::array();
   for (const SampledToken& token : tokens) {
     texts.push_back(TokenText(token.id, tokenizer));
-    logprobs.push_back(token.raw_logprob);
+    offsets.push_back(std::max<int64_t>(offset, 0));
+    offset += CountCharacters(tokenizer.Piece(token.id));
+    if (!token.has_logprobs) {  // the first of a prompt
+      logprobs.push_back(nullptr);
+      tops.push_back(nullptr);
+      continue;
+    }
+    logprobs.push_back(LogprobJson(token.raw_logprob));
     Json top = Json::object();
     for (const TokenLogprob& other : token.raw_top) {
       // Of several pieces with one text the most probable stays.
       top.emplace(TokenText(other.id, tokenizer), other.logprob);
     }
-    top.emplace(TokenText(token.id, tokenizer), token.raw_logprob);
+    top.emplace(TokenText(token.id, tokenizer), LogprobJson(token.raw_logprob));
     tops.push_back(std::move(top));
-    offsets.push_back(offset);
-    offset += CountCharacters(tokenizer.Piece(token.id));
   }
   return {{"tokens", std::move(texts)},
           {"token_logprobs", std::move(logprobs)},

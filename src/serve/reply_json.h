@@ -54,7 +54,8 @@ struct ReplyPiece {
   bool has_role = false;                      // the first one of a chat's choice
   std::string_view text = {};                 // valid UTF-8
   std::span<const SampledToken> tokens = {};  // with log-probabilities; empty: none are told
-  int64_t text_offset = 0;                    // characters before these tokens
+  // Characters before these tokens; less than zero by those that are not in the text.
+  int64_t text_offset = 0;
   std::optional<std::string_view> finish_reason = std::nullopt;
   std::optional<PromptProgress> progress = std::nullopt;
   std::span<const ToolCall> calls = {};
@@ -68,7 +69,7 @@ struct ReplyChoice {
   std::vector<ToolCall> calls = {};
   bool has_logprobs = false;
   std::string_view finish_reason = {};
-  int64_t text_offset = 0;  // characters of an echo
+  int64_t text_offset = 0;  // as ReplyPiece's
 };
 
 // One line of JSON each. Log-probabilities are those of the model's own distribution.

@@ -39,4 +39,9 @@ std::optional<RouteRow> FindRoute(std::string_view path) {
   return RouteRow{.route = Route::kPage, .path = page->path, .is_post = false, .is_open = true};
 }
 
+std::string_view MethodsOf(const std::optional<RouteRow>& row) {
+  if (!row) return "GET, HEAD, POST, OPTIONS";
+  return row->is_post ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
 }  // namespace baton

@@ -38,4 +38,7 @@ std::span<const RouteRow> Routes();
 // other case. The page's files (page_routes.h) are routes, too. Nothing if there is none.
 std::optional<RouteRow> FindRoute(std::string_view path);
 
+// What a path takes, as Allow lists it; of no path, what any takes.
+std::string_view MethodsOf(const std::optional<RouteRow>& row);
+
 }  // namespace baton

@@ -81,7 +81,10 @@ std::optional<HttpResponse> Service::OnHead(const HttpRequest& request) {
          .message = "this server does not go by that Host; --allowed-host adds one",
          .code = "wrong_host"});
   }
-  if (request.method == "OPTIONS") return PreflightResponse(verdict, request);
+  const std::optional<RouteRow> row = FindRoute(request.path());
+  if (request.method == "OPTIONS") {
+    return PreflightResponse(verdict, request, MethodsOf(row));
+  }
   const auto refuse = [&](const ApiError& error) {
     HttpResponse response = ErrorResponse(error);
     AddFields(response, CorsFields(verdict, request));
@@ -93,7 +96,6 @@ std::optional<HttpResponse> Service::OnHead(const HttpRequest& request) {
          .message = "pages of this Origin may not use this server; --cors-origin adds one",
          .code = "foreign_origin"});
   }
-  const std::optional<RouteRow> row = FindRoute(request.path());
   const bool is_open = row && row->is_open;
   if (!is_open && !IsAuthorized(request, config_.api_keys)) {
     return refuse({.status = 401,
@@ -109,7 +111,7 @@ std::optional<HttpResponse> Service::OnHead(const HttpRequest& request) {
         {.status = 405,
          .message = fmt::format("{} is asked with {}", row->path, row->is_post ? "POST" : "GET"),
          .code = "wrong_method"});
-    response.fields.push_back({.name = "Allow", .value = row->is_post ? "POST" : "GET, HEAD"});
+    response.fields.push_back({.name = "Allow", .value = std::string(MethodsOf(row))});
     return response;
   }
   // A body need not be read to be refused.

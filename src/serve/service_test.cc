@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,6 +82,7 @@ class ScriptedBackend final : public GenerationBackend {
     result.figures.prompt_tokens = 10;
     result.figures.cached_tokens = 4;
     result.figures.generated_tokens = 3;
+    result.end_token = end_token;
     if (const auto observer = Take(id)) observer->OnDone(std::move(result));
   }
   void Finish(uint64_t id, GenerationResult result) {
@@ -90,6 +93,7 @@ class ScriptedBackend final : public GenerationBackend {
   }
 
   std::vector<GenerationRequest> requests;
+  std::optional<SampledToken> end_token;
   int refuse_after = -1;
   ErrorCode refusal = ErrorCode::kExhausted;
   std::atomic<int> num_cancelled = 0;
@@ -360,6 +364,66 @@ TEST_F(ServiceTest, LogprobsInBothShapes) {
             "\"top_logprobs\":[{\"\xEF\xBF\xBD\":-0.25,\"A\":-0.5}],\"text_offset\":[1]}");
 }
 
+SampledToken Scored(TokenId id, double logprob) {
+  SampledToken token;
+  token.id = id;
+  token.has_logprobs = true;
+  token.raw_logprob = logprob;
+  return token;
+}
+
+// The prompt's tokens stand before the answer's. The first follows nothing; the BOS is no part of
+// the text; an end token is told, though it has no text; what cannot follow has a number, too.
+TEST_F(ServiceTest, AnEchoWithLogprobs) {
+  const double impossible = -std::numeric_limits<double>::infinity();
+  SampledToken bos;
+  bos.id = kTestBos;
+  const std::vector<SampledToken> prompt = {bos, Scored(kTestFirstByte + 'A', -0.5),
+                                            Scored(kTestFirstByte + 0xC3, impossible),
+                                            Scored(kTestFirstByte + 0xA9, -0.25)};
+  backend_.end_token = Scored(kTestEnd, -1);
+  const std::string fields = R"({"prompt":"A\u00e9","logprobs":0,"echo":true)";
+  const std::string mark = "\xEF\xBF\xBD";
+  const auto whole = Call("/v1/completions", fields + "}", 1);
+  EXPECT_TRUE(backend_.requests[0].prompt_logprobs);
+  backend_.Find(1)->OnPrompt(prompt);
+  backend_.Find(1)->OnToken(Scored(kTestFirstByte + 'B', -2));
+  backend_.Say(1, "B");
+  backend_.End(1, StopReason::kEndToken);
+  const Json choice = BodyOf(whole->ReadUntil("}}}"))["choices"][0];
+  EXPECT_EQ(choice["text"],
+            "A\xC3\xA9"
+            "B");
+  const Json& told = choice["logprobs"];
+  EXPECT_EQ(told["tokens"], Json({"<s>", "A", mark, mark, "B", "<|im_end|>"}));
+  EXPECT_EQ(told["token_logprobs"], Json({nullptr, -0.5, -9999.0, -0.25, -2.0, -1.0}));
+  EXPECT_EQ(told["text_offset"], Json({0, 0, 1, 2, 2, 3}));
+  EXPECT_EQ(told["top_logprobs"][0], nullptr);
+  EXPECT_EQ(told["top_logprobs"][1], Json({{"A", -0.5}}));
+  // In a stream the echo comes with them, first.
+  const auto stream = Call("/v1/completions", fields + R"(,"stream":true})", 1);
+  backend_.Find(2)->OnPrompt(prompt);
+  backend_.Find(2)->OnToken(Scored(kTestFirstByte + 'B', -2));
+  backend_.Say(2, "B");
+  backend_.End(2, StopReason::kEndToken);
+  Json joined = {{"tokens", Json::array()},
+                 {"token_logprobs", Json::array()},
+                 {"top_logprobs", Json::array()},
+                 {"text_offset", Json::array()}};
+  std::string text;
+  for (const std::string& event : EventsOf(stream->ReadUntil("[DONE]"))) {
+    if (event == "[DONE]") break;
+    const Json piece = Json::parse(event)["choices"][0];
+    text += piece["text"];
+    if (piece["logprobs"].is_null()) continue;
+    for (auto& [name, list] : joined.items()) {
+      for (const Json& item : piece["logprobs"][name]) list.push_back(item);
+    }
+  }
+  EXPECT_EQ(text, choice["text"]);
+  EXPECT_EQ(joined, told);
+}
+
 TEST_F(ServiceTest, CutCharactersAreTheSameInBothForms) {
   for (const bool stream : {false, true}) {
     const uint64_t id = stream ? 2 : 1;
@@ -452,7 +516,10 @@ TEST_F(ServiceTest, RoutesMethodsAndModels) {
   }
   const std::string wrong = Ask(Head("GET", kChat, ""));
   EXPECT_THAT(wrong, StartsWith("HTTP/1.1 405 "));
-  EXPECT_THAT(wrong, HasSubstr("Allow: POST\r\n"));
+  EXPECT_THAT(wrong, HasSubstr("Allow: POST, OPTIONS\r\n"));
+  EXPECT_THAT(Ask(Head("OPTIONS", kChat, "")), HasSubstr("Allow: POST, OPTIONS\r\n"));
+  EXPECT_THAT(Ask(Head("OPTIONS", "/livez", "")), HasSubstr("Allow: GET, HEAD, OPTIONS\r\n"));
+  EXPECT_THAT(Ask(Head("TRACE", "/livez", "")), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask(Head("DELETE", "/v1/models", "")), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask(Head("GET", "/livez?x=1", "")), StartsWith("HTTP/1.1 200 "));
   const std::string other = Ask(PostText(kChat, "{" + kHi + R"(,"model":"gpt-4"})"));

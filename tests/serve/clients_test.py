@@ -12,10 +12,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PORT = 8080  # in the README
 
 
-def python():
+def python(env="clients"):
     """That of tools/client_env; skips the test without it, or fails if it is required."""
     cache = os.environ.get("BATON_CACHE") or os.path.join(os.path.expanduser("~"), ".cache/baton")
-    path = pathlib.Path(cache) / "clients/bin/python"
+    path = pathlib.Path(cache) / env / "bin/python"
     if (path.parent.parent / "requirements.txt").is_file():
         return str(path)
     message = f"{path} is missing: run tools/client_env"

@@ -91,7 +91,9 @@ class Faults(ServerCase):
         with concurrent.futures.ThreadPoolExecutor(10) as pool:
             list(pool.map(one, range(100)))
         wait_until(lambda: self.server.blocks() == (self.pool, 0), "all blocks are back", 20)
-        wait_until(lambda: (self.server.num_threads(), self.server.num_descriptors()) == before,
+        # What setUp had just closed may have been counted before.
+        wait_until(lambda: self.server.num_threads() == before[0] and
+                   self.server.num_descriptors() <= before[1],
                    "no thread or descriptor is left", 20)
         ended = [line for line in self.server.log() if line["cause"] == "client_gone"]
         self.assertGreater(len(ended), 50)
@@ -134,7 +136,7 @@ class Faults(ServerCase):
         self.assertEqual(self.server.ask("GET", "/health")[0], 200)
         for client in idle:
             client.close()
-        wait_until(lambda: self.server.num_descriptors() == before, "no descriptor is left", 20)
+        wait_until(lambda: self.server.num_descriptors() <= before, "no descriptor is left", 20)
 
     def test_hostile_bodies(self):
         cases = [b"", b"{", b"[" * 100000, b'{"prompt":"\xff"}', b'{"prompt":"x","prompt":"y"}',

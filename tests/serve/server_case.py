@@ -24,13 +24,14 @@ SLOW = ["--threads", "1"]
 class Server:
     """A running `baton serve`."""
 
-    def __init__(self, folder, *options, name="serve"):
+    def __init__(self, folder, *options, name="serve", model=None):
         self.out = pathlib.Path(folder) / f"{name}.out"
         self.err = pathlib.Path(folder) / f"{name}.err"
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(
-                [BATON, "serve", cached(SMOL), "--port", "0", *options], stdout=out,
-                stderr=err, stdin=subprocess.DEVNULL)
+                [BATON, "serve", model or cached(SMOL), "--port", "0", *options], stdout=out,
+                stderr=err, stdin=subprocess.DEVNULL,
+                env={**os.environ, "BATON_CACHE": str(folder)})
         self.pid = self.process.pid
         wait_until(lambda: READY.search(self.out.read_text()) or self.process.poll() is not None,
                    "the server is ready", 120)

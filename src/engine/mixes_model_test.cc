@@ -1,0 +1,204 @@
+// One token, one answer, with SmolLM2 and prompts up to 4,000 tokens: mixes of requests in which
+// lengths, shared prefixes, arrivals, cancels, pool, disk, chunk and threads are random, against
+// the same requests alone. Minutes each on two cores, so tests/nightly runs the 200 and ./check
+// none:
+//   engine_test --gtest_also_run_disabled_tests --gtest_filter='*MixesTest.*'
+// Ten of them: --gtest_filter='*MixesTest.*/0', to 19.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/rng.h"
+#include "base/test_paths.h"
+#include "engine/engine.h"
+
+namespace baton {
+namespace {
+
+constexpr int64_t kContext = 4160;
+constexpr int64_t kAnswer = 24;
+constexpr uint64_t kMixes = 10;  // of a test
+
+struct Told {
+  TokenId id = 0;
+  double logprob = 0;
+  friend bool operator==(const Told&, const Told&) = default;
+};
+
+class Listener final : public RequestObserver {
+ public:
+  void OnPrefill(int64_t, int64_t) override {}
+  void OnToken(const SampledToken& token) override {
+    tokens.push_back({.id = token.id, .logprob = token.raw_logprob});
+  }
+  void OnText(std::string_view) override {}
+  void OnDone(Result<GenerationResult> result) override { done = std::move(result); }
+
+  std::vector<Told> tokens;
+  std::optional<Result<GenerationResult>> done;
+};
+
+// A prompt: its length, and what its beginning is shared with.
+using Kind = std::pair<int64_t, uint64_t>;
+
+GenerationRequest RequestOf(const Kind& kind) {
+  GenerationRequest request;
+  RandomStream random({.seed = kind.second, .stream = 4});
+  for (int64_t i = 0; i < kind.first; ++i) {
+    request.prompt.push_back(static_cast<TokenId>(100 + random.NextBelow(40'000)));
+  }
+  request.sampling.temperature = 1.0;
+  request.sampling.seed = 7;
+  request.sampling.num_top_logprobs = 0;
+  request.max_tokens = kAnswer;
+  request.ignore_end_tokens = true;
+  return request;
+}
+
+class MixesTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "mixes_XXXXXX";
+    CHECK(::mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+  }
+  void TearDown() override {
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
+  }
+  void Open(const std::string& path, int num_threads, int64_t chunk_tokens) {
+    engine_.reset();
+    model_.reset();
+    Result<LoadedModel> model = LoadModel({.path = path,
+                                           .isa = BestIsa(),
+                                           .num_threads = num_threads,
+                                           .context_tokens = kContext,
+                                           .chunk_tokens = chunk_tokens,
+                                           .max_running = 4},
+                                          nullptr);
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    model_.emplace(*std::move(model));
+  }
+  EngineConfig Config() const { return EngineConfigOf(model_->options, kContext); }
+
+  // What a request gives on an engine of its own that caches nothing, by the model as it is open.
+  const std::vector<Told>& Alone(const Kind& kind) {
+    std::vector<Told>& tokens = alone_[kind];
+    if (!tokens.empty()) return tokens;
+    EngineConfig config = Config();
+    config.max_running = 1;
+    config.kv_tokens = kContext;
+    config.prefix_cache = false;
+    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
+    EXPECT_TRUE(engine.has_value());
+    auto listener = std::make_shared<Listener>();
+    EXPECT_TRUE((*engine)->Submit(RequestOf(kind), listener).has_value());
+    const std::atomic<bool> cancel = false;
+    while (true) {
+      const Result<bool> left = (*engine)->Step(cancel);
+      if (!left || !*left) break;
+    }
+    tokens = listener->tokens;
+    return tokens;
+  }
+
+  void RunMix(const std::string& path, uint64_t mix) {
+    RandomStream random({.seed = mix, .stream = 5});
+    ASSERT_NO_FATAL_FAILURE(Open(path, static_cast<int>(1 + random.NextBelow(3)),
+                                 static_cast<int64_t>(16 + random.NextBelow(500))));
+    EngineConfig config = Config();
+    config.max_running = static_cast<int32_t>(2 + random.NextBelow(3));
+    config.kv_tokens = kContext + static_cast<int64_t>(random.NextBelow(20)) * 64;
+    config.prefix_cache = random.NextBelow(5) != 0;
+    config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(16));
+    config.long_prompt_tokens = 1000;
+    if (config.prefix_cache && random.NextBelow(2) == 0) {
+      config.kv_disk_folder = folder_;
+      config.kv_disk_bytes = 200 << 20;
+    }
+    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
+    ASSERT_TRUE(engine.has_value()) << engine.error().message;
+    engine_ = *std::move(engine);
+    struct Entry {
+      Kind kind;
+      std::shared_ptr<Listener> listener;
+      uint64_t id;
+    };
+    std::vector<Entry> entries;
+    const uint64_t count = 3 + random.NextBelow(3);
+    const std::atomic<bool> cancel = false;
+    while (true) {
+      if (entries.size() < count && random.NextBelow(3) == 0) {
+        // Few lengths and two kinds of content, so that prefixes are shared and answers known.
+        static constexpr int64_t kLengths[] = {1, 63, 400, 1000, 2000, 4000};
+        const Kind kind{kLengths[random.NextBelow(6)], random.NextBelow(2)};
+        auto listener = std::make_shared<Listener>();
+        const Result<uint64_t> id = engine_->Submit(RequestOf(kind), listener);
+        ASSERT_TRUE(id.has_value()) << id.error().message;
+        entries.push_back({kind, listener, *id});
+      }
+      if (!entries.empty() && random.NextBelow(80) == 0) {
+        engine_->Cancel(entries[random.NextBelow(entries.size())].id);
+      }
+      const Result<bool> left = engine_->Step(cancel);
+      ASSERT_TRUE(left.has_value()) << left.error().message;
+      if (!*left && entries.size() == count) break;
+      // They may wait for the disk.
+      if (*left && engine_->Status().running.empty()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    }
+    const EngineStatus status = engine_->Status();
+    EXPECT_EQ(status.blocks_owned, 0);
+    preemptions_ += status.preemptions;
+    hit_tokens_ += status.prefix_hit_tokens;
+    for (const Entry& entry : entries) {
+      ASSERT_TRUE(entry.listener->done && entry.listener->done->has_value());
+      std::vector<Told> expected = Alone(entry.kind);
+      ASSERT_EQ(std::ssize(expected), kAnswer);
+      // A cancelled one is cut, not changed.
+      const bool was_cancelled = (**entry.listener->done).stop_reason == StopReason::kCancelled;
+      ASSERT_LE(entry.listener->tokens.size(), expected.size());
+      if (was_cancelled) expected.resize(entry.listener->tokens.size());
+      ASSERT_EQ(entry.listener->tokens, expected) << entry.kind.first << " " << entry.kind.second;
+    }
+  }
+
+  std::string folder_;
+  std::optional<LoadedModel> model_;
+  std::unique_ptr<Engine> engine_;
+  std::map<Kind, std::vector<Told>> alone_;
+  uint64_t preemptions_ = 0;
+  uint64_t hit_tokens_ = 0;
+};
+
+TEST_P(MixesTest, DISABLED_OneTokenOneAnswerWithAModel) {
+  BATON_CACHED_FILE_OR_SKIP(path, "smollm2-135m-instruct-q4_1.gguf");
+  for (uint64_t mix = GetParam() * kMixes; mix < (GetParam() + 1) * kMixes; ++mix) {
+    SCOPED_TRACE(testing::Message() << "mix " << mix);
+    ASSERT_NO_FATAL_FAILURE(RunMix(path, mix));
+    std::printf("mix %llu: equal; %llu preemptions, %llu tokens found so far\n",
+                static_cast<unsigned long long>(mix), static_cast<unsigned long long>(preemptions_),
+                static_cast<unsigned long long>(hit_tokens_));
+    std::fflush(stdout);
+  }
+  // The mixes are what they are meant to be.
+  EXPECT_GT(preemptions_, 0u);
+  EXPECT_GT(hit_tokens_, 1000u);
+}
+INSTANTIATE_TEST_SUITE_P(Tens, MixesTest, testing::Range(uint64_t{0}, uint64_t{20}));
+
+}  // namespace
+}  // namespace baton
