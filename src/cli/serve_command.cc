@@ -288,6 +288,8 @@ class ServeCommand final : public Command {
     if (!engine) return Forward(engine);
     const SavedTimes times(no_saved_times_ ? std::string() : console.cache_folder, *model);
     if (Result<> ready = times.Prepare(**engine, console.err); !ready) return ready;
+    (*engine)->OnDiskProblem(
+        [&service](const std::string& message) { service.LogProblem("kv_disk", message); });
     EngineBackend backend(**engine);
     stop->SetActions({.drain =
                           [&] {

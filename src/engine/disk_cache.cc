@@ -71,6 +71,11 @@ DiskCacheCounters DiskCache::counters() const {
   return counters_;
 }
 
+void DiskCache::OnProblem(std::function<void(const std::string& message)> listener) {
+  const std::lock_guard lock(mutex_);
+  on_problem_ = std::move(listener);
+}
+
 void DiskCache::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -94,7 +99,11 @@ void DiskCache::StoreOne(std::unique_lock<std::mutex>& lock) {
   const DiskTierCounters counters = tier_.counters();
   lock.lock();
   counters_.tier = counters;
-  if (!put) ++counters_.skipped;
+  const bool begins_to_fail = !put && stores_;
+  stores_ = put.has_value();
+  if (put) return;
+  ++counters_.failed;
+  if (begins_to_fail && on_problem_) on_problem_(put.error().message);
 }
 
 void DiskCache::LoadSlice(std::unique_lock<std::mutex>& lock) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,7 +27,8 @@ namespace baton {
 
 struct DiskCacheCounters {
   DiskTierCounters tier;
-  int64_t skipped = 0;  // blocks that were not stored since too many waited, or the disk refused
+  int64_t skipped = 0;  // blocks that were not stored since too many waited
+  int64_t failed = 0;   // or since the disk refused
 };
 
 // Threads: the engine's; the thread inside is its own.
@@ -71,6 +73,9 @@ class DiskCache {
 
   DiskCacheCounters counters() const;
 
+  // Called, on the thread inside, when a block could not be stored and the one before it could.
+  void OnProblem(std::function<void(const std::string& message)> listener);
+
  private:
   struct Stored {
     Hash128 name;
@@ -95,6 +100,8 @@ class DiskCache {
   size_t num_loaded_ = 0;  // blocks in loaded_
   bool stopping_ = false;
   DiskCacheCounters counters_;
+  bool stores_ = true;  // the last block was stored, or was there
+  std::function<void(const std::string& message)> on_problem_;
   std::thread thread_;
 };
 

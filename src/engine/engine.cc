@@ -66,6 +66,10 @@ Result<> Engine::Run() {
   return loop_->Run();
 }
 
+void Engine::OnDiskProblem(std::function<void(const std::string& message)> listener) {
+  loop_->OnDiskProblem(std::move(listener));
+}
+
 void Engine::Stop(bool drain) {
   loop_->inbox().Stop(drain);
 }

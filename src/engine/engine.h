@@ -76,7 +76,8 @@ struct EngineStatus {
   uint64_t preemptions = 0;
   int64_t disk_blocks_read = 0;
   int64_t disk_blocks_written = 0;
-  int64_t disk_blocks_skipped = 0;  // not stored: too many waited, or the disk refused
+  int64_t disk_blocks_skipped = 0;  // not stored: too many waited
+  int64_t disk_blocks_failed = 0;   // not stored: the disk refused
   uint64_t finished_requests = 0;
   double forward_seconds = 0;   // of all steps
   double sampling_seconds = 0;  // of all steps
@@ -128,6 +129,9 @@ class Engine {
   // requests go on from before it. Returns whether requests are left.
   // Errors: none that belongs to one request; internal if the books do not agree.
   Result<bool> Step(const std::atomic<bool>& cancel);
+
+  // Hears, on a thread of the disk cache's, when blocks begin not to be stored; before Run.
+  void OnDiskProblem(std::function<void(const std::string& message)> listener);
 
   // Steps and sleeps until Stop, then ends what is left as cancelled. While idle it checks that
   // every block is free or cached (contract M-3).

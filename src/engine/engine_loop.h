@@ -45,6 +45,9 @@ class Engine::Loop : private StepProgress {
   Result<> LoadSession(uint64_t session, const std::string& path,
                        const SavedSequenceProgress& progress);
 
+  void OnDiskProblem(std::function<void(const std::string& message)> listener) {
+    if (disk_ != nullptr) disk_->OnProblem(std::move(listener));
+  }
   Inbox& inbox() { return inbox_; }
   void SetTimeModel(const StepTimeModel& model) { scheduler_.SetTimeModel(model); }
   const StepTimeModel& time_model() const { return scheduler_.time_model(); }

@@ -83,6 +83,7 @@ EngineStatus Engine::Loop::Status() {
   status.disk_blocks_read = disk.tier.hits;
   status.disk_blocks_written = disk.tier.written;
   status.disk_blocks_skipped = disk.skipped;
+  status.disk_blocks_failed = disk.failed;
   return status;
 }
 

@@ -58,6 +58,16 @@ struct ServerMetrics::Parts {
   Gauge& blocks_free = blocks.Add({{"state", "free"}});
   Gauge& blocks_owned = blocks.Add({{"state", "owned"}});
   Gauge& blocks_cached = blocks.Add({{"state", "cached"}});
+  prometheus::Family<Counter>& disk = prometheus::BuildCounter()
+                                          .Name("baton_kv_disk_blocks_total")
+                                          .Help("Blocks of the KV cache on disk: read, written, "
+                                                "skipped since too many waited, failed since the "
+                                                "disk refused.")
+                                          .Register(registry);
+  Counter& disk_read = disk.Add({{"outcome", "read"}});
+  Counter& disk_written = disk.Add({{"outcome", "written"}});
+  Counter& disk_skipped = disk.Add({{"outcome", "skipped"}});
+  Counter& disk_failed = disk.Add({{"outcome", "failed"}});
   Gauge& connections =
       MakeGauge(registry, "baton_http_connections", "Connections of clients, open now.");
   prometheus::Family<Counter>& requests = prometheus::BuildCounter()
@@ -171,6 +181,10 @@ std::string ServerMetrics::Text(const EngineStatus* status, int64_t num_connecti
     CatchUp(parts_->generated_tokens, static_cast<double>(status->generated_tokens));
     CatchUp(parts_->prefix_queries, static_cast<double>(status->prefix_queries));
     CatchUp(parts_->prefix_hit_tokens, static_cast<double>(status->prefix_hit_tokens));
+    CatchUp(parts_->disk_read, static_cast<double>(status->disk_blocks_read));
+    CatchUp(parts_->disk_written, static_cast<double>(status->disk_blocks_written));
+    CatchUp(parts_->disk_skipped, static_cast<double>(status->disk_blocks_skipped));
+    CatchUp(parts_->disk_failed, static_cast<double>(status->disk_blocks_failed));
     CatchUp(parts_->preemptions, static_cast<double>(status->preemptions));
     CatchUp(parts_->steps, static_cast<double>(status->steps));
     CatchUp(parts_->forward_seconds, status->forward_seconds);

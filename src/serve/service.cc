@@ -291,6 +291,11 @@ void Service::RespondLater(Call& call, HttpResponse response) {
   });
 }
 
+void Service::LogProblem(std::string_view event, std::string_view message) {
+  log_.Add(Json({{"event", event}, {"message", message}})
+               .dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 void Service::NoteRefused(const Call& call, const ApiError& error) {
   metrics_.NoteRequest("refused");
   log_.Add(Json({{"event", "request"},

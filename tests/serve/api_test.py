@@ -3,9 +3,11 @@
 import concurrent.futures
 import json
 import math
+import re
+import shutil
 import subprocess
 
-from server_case import CHAT, PLAIN, Server, ServerCase, main, user
+from server_case import CHAT, PLAIN, Server, ServerCase, main, user, wait_until
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 20
 
@@ -222,6 +224,19 @@ class Api(ServerCase):
                 total, choices = usage["prompt_tokens"], answer["choices"]
         self.assertEqual(found, (total - 1) // 64 * 64)
         self.assertEqual(answer["choices"], choices)
+
+    def test_a_disk_that_refuses_is_told(self):
+        disk = self.folder / "refuses"
+        server = Server(self.folder, "--kv-disk", str(disk), name="refuses")
+        shutil.rmtree(disk)
+        answer = server.post(PLAIN, {"prompt": "Gone. " + LONG, "max_tokens": 2})
+        self.assertEqual(len(answer["choices"]), 1)
+        failed = re.compile(r'baton_kv_disk_blocks_total{outcome="failed"} [1-9]')
+        wait_until(lambda: failed.search(server.ask("GET", "/metrics")[2].decode()))
+        self.assertEqual(server.stop(), 0)
+        told = [line for line in server.log() if '"kv_disk"' in line]
+        self.assertEqual(len(told), 1, told)
+        self.assertIn(str(disk), told[0])
 
     def test_progress_on_request(self):
         events = self.server.stream(CHAT, {"messages": user("Progress. " + LONG), "max_tokens": 1,
