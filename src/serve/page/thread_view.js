@@ -46,6 +46,7 @@ export class ThreadView {
       const { scrollTop, scrollHeight, clientHeight } = this.scroll;
       this.isAtEnd = scrollHeight - scrollTop - clientHeight < 48;
     }, { passive: true });
+    new ResizeObserver(() => this.follow()).observe(this.scroll);
   }
 
   // Whoever has scrolled up reads; nobody is pulled away.
