@@ -56,7 +56,7 @@ std::string Cell(const HeatMap& map, double x, double y, double value) {
                    "<text class=\"cell\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
                    "style=\"fill: {}\">{}</text>\n",
                    x + (map.cell_width - 1) / 2, y + map.cell_height / 2 + 3.5,
-                   share > 0.45 ? "#ffffff" : "#16191c", number);
+                   share > 0.55 ? "#ffffff" : "#16191c", number);
 }
 
 // Every nth label, so that they do not touch.
@@ -144,7 +144,11 @@ SvgPart HeatMapPart(const HeatMap& map) {
   svg += SvgText({kLeft - 8, kPartTop - 8, "label", "end"}, map.y_label);
   svg += ColumnLabels(map, y);
   return {.svg = std::move(svg),
-          .width = kLeft + static_cast<double>(map.columns.size()) * map.cell_width + kRight,
+          // Room for the title, too.
+          .width = kLeft +
+                   std::max(static_cast<double>(map.columns.size()) * map.cell_width,
+                            8.0 * static_cast<double>(map.title.size())) +
+                   kRight,
           .height = y + kColumnLabels + 10};
 }
 

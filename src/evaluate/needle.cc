@@ -95,11 +95,7 @@ class NeedleRun {
  public:
   NeedleRun(LoadedModel& model, PromptReader reader, const NeedleOptions& options,
             const TokenProgress& progress, const std::atomic<bool>& cancel)
-      : model_(&model),
-        reader_(std::move(reader)),
-        options_(options),
-        progress_(progress),
-        cancel_(cancel) {
+      : model_(&model), reader_(std::move(reader)), progress_(progress), cancel_(cancel) {
     for (const int64_t length : options.lengths) {
       total_ += length * std::ssize(options.depths) * options.num_trials *
                 (std::ssize(options.policies) + 1);
@@ -131,7 +127,6 @@ class NeedleRun {
  private:
   LoadedModel* model_;
   PromptReader reader_;
-  const NeedleOptions& options_;
   const TokenProgress& progress_;
   const std::atomic<bool>& cancel_;
   std::vector<double> partials_;
