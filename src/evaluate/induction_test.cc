@@ -6,8 +6,10 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "base/test_paths.h"
 #include "engine/test_tiny_file.h"
 #include "forward/step_forward.h"
 #include "kernels/attention_ref.h"
@@ -162,6 +164,33 @@ TEST_F(InductionTest, EveryKvHeadHasAScoreAndThreadsChangeNone) {
       EXPECT_EQ((*heads)[i].layer, static_cast<int>(i) / spec.num_kv_heads);
       EXPECT_EQ((*heads)[i].kv_head, static_cast<int>(i) % spec.num_kv_heads);
     }
+  }
+}
+
+// The heads that an independent study of the real models found by the same limit. One more of
+// SmolLM2, (20, 1), is about there and may be on either side.
+TEST_F(InductionTest, HeadsOfRealModelsAreThoseOfTheStudy) {
+  const auto scores = [](const std::string& path) {
+    Result<LoadedModel> model = LoadModel(
+        {.path = path, .isa = BestIsa(), .num_threads = 2, .context_tokens = 2049}, nullptr);
+    CHECK(model.has_value());
+    const std::atomic<bool> cancel = false;
+    const auto heads = MeasureInduction(*model, {.row_stride = 8}, nullptr, cancel);
+    CHECK(heads.has_value());
+    std::map<std::pair<int, int>, double> by_place;
+    for (const InductionHead& head : *heads) by_place[{head.layer, head.kv_head}] = head.score;
+    return by_place;
+  };
+  BATON_CACHED_FILE_OR_SKIP(smol, "smollm2-135m-instruct-q4_1.gguf");
+  const std::set<std::pair<int, int>> strong = {{17, 1}, {18, 2}, {20, 2}, {23, 0}, {23, 2}};
+  for (const auto& [place, score] : scores(smol)) {
+    if (place == std::pair(20, 1)) continue;
+    EXPECT_EQ(score > 0.15, strong.contains(place)) << place.first << ":" << place.second;
+  }
+  BATON_CACHED_FILE_OR_SKIP(gemma, "gemma-3-270m-q4_k_m.gguf");
+  for (const auto& [place, score] : scores(gemma)) {
+    const bool sees_all = place.first == 5 || place.first == 11 || place.first == 17;
+    EXPECT_EQ(score > 0.15, sees_all) << place.first << " " << score;
   }
 }
 
