@@ -188,6 +188,13 @@ class ServeBench {
     double rate = 0;
   };
 
+  // What came of a load.
+  struct Served {
+    std::vector<std::shared_ptr<Client>> clients = {};
+    int64_t num_refused = 0;
+    double seconds = 0;
+  };
+
   TokenId AnyToken() {
     const auto vocab_size = static_cast<uint64_t>(model_.model->spec().vocab_size);
     return static_cast<TokenId>(random_.NextBelow(vocab_size));
@@ -223,12 +230,11 @@ class ServeBench {
   Result<ServeRow> Load(const LoadKind& kind) {
     Result<std::unique_ptr<Engine>> engine = MakeEngine();
     if (!engine) return Forward(engine);
-    std::vector<std::shared_ptr<Client>> clients;
-    double first = 0;
-    double last = 0;
+    Served served;
+    std::vector<std::shared_ptr<Client>>& clients = served.clients;
     {
       const RunningEngine running(**engine);
-      first = SecondsNow(clock_);
+      const double first = SecondsNow(clock_);
       double due = first;
       for (int64_t i = 0; i < options_.num_requests; ++i) {
         if (kind.clients > 0) {
@@ -243,31 +249,37 @@ class ServeBench {
         }
         Result<std::shared_ptr<Client>> client =
             Submit(**engine, Request(AnyTokens(options_.prompt_tokens), options_.output_tokens));
-        if (!client) return Forward(client);
-        clients.push_back(*client);
+        if (client) {
+          clients.push_back(*client);
+        } else if (client.error().code == ErrorCode::kExhausted) {
+          ++served.num_refused;  // overload is what such a load may be for
+        } else {
+          return Forward(client);
+        }
       }
       bell_.Await([&] {
         return std::ranges::all_of(clients, [](const auto& client) { return client->is_done(); });
       });
-      last = SecondsNow(clock_);
+      served.seconds = SecondsNow(clock_) - first;
     }
-    return RowOf(kind, clients, last - first, (*engine)->Status());
+    return RowOf(kind, served, (*engine)->Status());
   }
 
-  Result<ServeRow> RowOf(const LoadKind& kind, const std::vector<std::shared_ptr<Client>>& clients,
-                         double seconds, const EngineStatus& status) const {
+  Result<ServeRow> RowOf(const LoadKind& kind, const Served& served,
+                         const EngineStatus& status) const {
     ServeRow row;
     row.clients = kind.clients;
     row.rate = kind.rate;
-    row.num_requests = std::ssize(clients);
-    row.seconds = seconds;
+    row.num_requests = std::ssize(served.clients) + served.num_refused;
+    row.num_refused = served.num_refused;
+    row.seconds = served.seconds;
     std::vector<double> ttfts;
     std::vector<double> gaps;
     int64_t num_good = 0;
     int64_t num_output = 0;
     int64_t num_prompt = 0;
     int64_t num_cached = 0;
-    for (const auto& client : clients) {
+    for (const auto& client : served.clients) {
       if (!client->result()) return Forward(client->result());
       const GenerationFigures& figures = client->result()->figures;
       ttfts.push_back(client->ttft());
@@ -287,10 +299,11 @@ class ServeBench {
         status.forward_seconds + status.sampling_seconds + status.other_seconds;
     row.ttft = PercentilesOf(std::move(ttfts));
     row.gaps = PercentilesOf(std::move(gaps));
-    row.output_rate = static_cast<double>(num_output) / seconds;
-    row.prompt_rate = static_cast<double>(num_prompt) / seconds;
-    row.good_share = static_cast<double>(num_good) / static_cast<double>(clients.size());
-    row.cached_share = static_cast<double>(num_cached) / static_cast<double>(num_prompt);
+    row.output_rate = static_cast<double>(num_output) / served.seconds;
+    row.prompt_rate = static_cast<double>(num_prompt) / served.seconds;
+    row.good_share = static_cast<double>(num_good) / static_cast<double>(row.num_requests);
+    row.cached_share =
+        num_prompt > 0 ? static_cast<double>(num_cached) / static_cast<double>(num_prompt) : 0;
     row.mean_running = status.steps == 0 ? 0
                                          : static_cast<double>(status.requests_in_steps) /
                                                static_cast<double>(status.steps);

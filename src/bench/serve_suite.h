@@ -27,8 +27,10 @@ struct ServeSuiteOptions {
   int64_t prompt_tokens = 0;
   int64_t shared_tokens = 0;  // of each prompt, from its start
   int64_t output_tokens = 0;
-  int64_t long_prompt_tokens = 0;  // 0: no row of this kind; else one for each of `clients`
-  double ttft_limit_seconds = 0;   // an answer that keeps to both limits counts as good
+  // 0: no row of this kind; else one for each of `clients`, all below load.max_running, so that the
+  // prompt meets the streams instead of waiting for the end of one.
+  int64_t long_prompt_tokens = 0;
+  double ttft_limit_seconds = 0;  // an answer that keeps to both limits counts as good
   double gap_limit_seconds = 0;
   uint64_t seed = 0;
 };
@@ -47,12 +49,13 @@ struct ServeRow {
   int64_t clients = 0;  // 0: open
   double rate = 0;      // 0: closed
   int64_t num_requests = 0;
+  int64_t num_refused = 0;  // of these, because the queue was full; the figures are of the others
   double seconds = 0;       // from the first submission to the last answer
   Percentiles ttft;         // from submission to the first token
   Percentiles gaps;         // between two tokens of one answer, all answers
   double output_rate = 0;   // tokens per second, all answers
   double prompt_rate = 0;   // prompt tokens per second, found ones included
-  double good_share = 0;    // of the requests
+  double good_share = 0;    // of the requests; a refused one is none
   double cached_share = 0;  // of the prompt tokens
   int64_t preemptions = 0;
   double mean_running = 0;    // requests computed per step

@@ -52,16 +52,18 @@ std::string ServeAsText(const ServeReport& report) {
                   Percent(row.good_share)});
   }
   text += table.ToText();
-  TextTable more(
-      {"load", ">seconds", ">in a step", ">cached", ">preempted", ">sampling", ">engine"});
+  TextTable more({"load", ">refused", ">seconds", ">in a step", ">cached", ">preempted",
+                  ">sampling", ">engine"});
   for (const ServeRow& row : report.rows) {
-    more.AddRow({LoadWord(row), fmt::format("{:.2f}", row.seconds),
+    more.AddRow({LoadWord(row), std::to_string(row.num_refused), fmt::format("{:.2f}", row.seconds),
                  fmt::format("{:.1f}", row.mean_running), Percent(row.cached_share),
                  std::to_string(row.preemptions), Percent(row.sampling_share),
                  Percent(row.other_share)});
   }
   text += "\n" + more.ToText();
-  text += "\nin a step: requests, on average; sampling, engine: their share of the steps' time.\n";
+  text +=
+      "\nrefused: of the requests, by the full queue; in a step: requests, on average; sampling,\n"
+      "engine: their share of the steps' time.\n";
   if (report.long_rows.empty()) return text;
   TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
                    ">longest gap", ">ratio"});
@@ -80,6 +82,7 @@ std::string ServeAsJson(const ServeReport& report) {
     rows.push_back({{"clients", row.clients},
                     {"requests_per_second", row.rate},
                     {"requests", row.num_requests},
+                    {"refused", row.num_refused},
                     {"seconds", row.seconds},
                     {"ttft_seconds", AsJson(row.ttft)},
                     {"gap_seconds", AsJson(row.gaps)},

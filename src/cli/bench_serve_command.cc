@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ namespace baton {
 namespace {
 
 constexpr int64_t kMostClients = 1024;
+constexpr int64_t kUsualRunning = 16;
 constexpr int64_t kMostRequests = 1'000'000;
 
 class BenchServeCommand final : public Command {
@@ -78,8 +80,9 @@ class BenchServeCommand final : public Command {
     options.Group("The server");
     options.Integer({.names = "--max-running",
                      .value = "N",
-                     .help = "Requests computed at the same time (default: 16)"},
-                    {.min = 1, .max = kMostClients}, &max_running_);
+                     .help = "Requests computed at the same time (default: 16; with --long-prompt "
+                             "at least one more than clients)"},
+                    {.min = 1, .max = kMostClients + 1}, &max_running_);
     options.Integer({.names = "--kv-tokens",
                      .value = "N",
                      .help = "Tokens that the KV cache has room for (default: --max-running "
@@ -109,6 +112,8 @@ class BenchServeCommand final : public Command {
                   fmt::format("--shared: {} tokens are more than the {} of a prompt", *shared_,
                               Suite().prompt_tokens));
     }
+    if (Result<> sound = compute_.Check(); !sound) return sound;
+    if (Result<> room = CheckLongPrompt(); !room) return room;
     return model_.Check();
   }
 
@@ -121,7 +126,7 @@ class BenchServeCommand final : public Command {
     }
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
-    load->max_running = static_cast<int32_t>(max_running_.value_or(16));
+    load->max_running = static_cast<int32_t>(MaxRunning());
     load->kv_tokens = kv_tokens_;
     ServeSuiteOptions suite = Suite();
     suite.load = *std::move(load);
@@ -136,6 +141,30 @@ class BenchServeCommand final : public Command {
   }
 
  private:
+  int64_t MostClients() const {
+    int64_t most = 0;
+    for (const int64_t clients : Suite().clients) most = std::max(most, clients);
+    return most;
+  }
+  int64_t MaxRunning() const {
+    return max_running_.value_or(long_prompt_ ? std::max(kUsualRunning, MostClients() + 1)
+                                              : kUsualRunning);
+  }
+
+  // The streams keep their places to the end, and the long prompt is to meet them, not to wait.
+  Result<> CheckLongPrompt() const {
+    if (!long_prompt_) return {};
+    if (Suite().clients.empty()) {
+      return Fail(ErrorCode::kInvalid,
+                  "--long-prompt comes among the answers of clients; give --clients, too");
+    }
+    if (MaxRunning() > MostClients()) return {};
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("--long-prompt needs a place beside the answers of {} clients; "
+                            "--max-running {} has none: make it {}, or leave it out",
+                            MostClients(), MaxRunning(), MostClients() + 1));
+  }
+
   ServeSuiteOptions Suite() const {
     const bool q = is_quick_;
     const std::vector<int64_t> usual = q ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 4, 16};

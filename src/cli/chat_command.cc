@@ -250,6 +250,7 @@ class ChatCommand final : public Command {
       if (file != "-") continue;
       return Fail(ErrorCode::kInvalid, "-f takes a file here; standard input holds the messages");
     }
+    if (Result<> sound = compute_.Check(); !sound) return sound;
     return sampling_.Check();
   }
 

@@ -87,7 +87,7 @@ class EvalLogitsCommand final : public Command {
     if (!ids_path_.has_value()) {
       return Fail(ErrorCode::kInvalid, "name the file of token ids: --ids FILE");
     }
-    return {};
+    return compute_.Check();
   }
 
   Result<> Run(Console& console) override {

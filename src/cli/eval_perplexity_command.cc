@@ -72,7 +72,7 @@ class EvalPerplexityCommand final : public Command {
     const Result<> model = model_.Check();
     if (!model) return model;
     if (!text_path_.has_value()) return Fail(ErrorCode::kInvalid, "name the text: --text FILE");
-    return {};
+    return compute_.Check();
   }
 
   Result<> Run(Console& console) override {

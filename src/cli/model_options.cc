@@ -89,6 +89,12 @@ void ComputeOptions::DeclarePrefill(OptionSet& options) {
                  });
 }
 
+Result<> ComputeOptions::Check() const {
+  if (!sparse_ || prefill_name_ == "sparse") return {};
+  return Fail(ErrorCode::kInvalid,
+              "--sparse says what a sparse prefill keeps; it needs --prefill sparse");
+}
+
 Result<> ComputeOptions::Finish(Result<> done, Console& console) {
   Result<> reported = profile_.Report(console);
   return done ? reported : done;
@@ -101,10 +107,6 @@ TunedPrefill ComputeOptions::Tuned() const {
 }
 
 Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock& clock) {
-  if (sparse_ && prefill_name_ != "sparse") {
-    return Fail(ErrorCode::kInvalid,
-                "--sparse says what a sparse prefill keeps; it needs --prefill sparse");
-  }
   const Result<OpRecorder*> recorder = profile_.Recorder(clock);
   if (!recorder) return Forward(recorder);
   return LoadOptions{.path = path,

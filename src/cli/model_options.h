@@ -23,9 +23,11 @@ class ComputeOptions {
   // All but --prefill and --sparse: for commands that read a prompt in several ways.
   void DeclareWithoutPrefill(OptionSet& options);
 
+  // What the options say to each other. Errors: invalid (--sparse without --prefill sparse).
+  Result<> Check() const;
+
   // How to open the model at `path`; threads default to what this process may use. The clock is
-  // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder;
-  // invalid (--sparse without --prefill sparse).
+  // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder.
   Result<LoadOptions> ToLoadOptions(const std::string& path, Clock& clock);
 
   // Passes on how the command ended, after reporting the profile if one was asked for; a profile

@@ -57,9 +57,11 @@ TakeValue TakeText(std::optional<std::string>* value) {
 }
 
 template <typename Keep>
-TakeValue TakeFileName(Keep keep) {
-  return [keep](const std::string& given) -> Result<> {
-    if (given.empty()) return Fail(ErrorCode::kInvalid, "takes the name of a file, not ''");
+TakeValue TakeFileName(Keep keep, std::string_view kind = "file") {
+  return [keep, kind](const std::string& given) -> Result<> {
+    if (given.empty()) {
+      return Fail(ErrorCode::kInvalid, fmt::format("takes the name of a {}, not ''", kind));
+    }
     keep(given);
     return {};
   };
@@ -116,6 +118,11 @@ void OptionSet::Text(OptionText text, std::optional<std::string>* value) {
 void OptionSet::File(OptionText text, std::optional<std::string>* value) {
   Parsed(std::move(text), TakeFileName([value](const std::string& given) { *value = given; }));
   options_.back().file_use = FileUse::kReads;
+}
+
+void OptionSet::Folder(OptionText text, std::optional<std::string>* value) {
+  Parsed(std::move(text),
+         TakeFileName([value](const std::string& given) { *value = given; }, "folder"));
 }
 
 void OptionSet::OutputFile(OptionText text, std::optional<std::string>* value) {

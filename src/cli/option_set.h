@@ -64,6 +64,8 @@ class OptionSet {
   // The name of a file, of any bytes but not empty.
   void File(OptionText text, std::optional<std::string>* value);
   void Files(OptionText text, std::vector<std::string>* values);  // may be given many times
+  // The name of a folder, likewise not empty.
+  void Folder(OptionText text, std::optional<std::string>* value);
   // The same of a file that is written.
   void OutputFile(OptionText text, std::optional<std::string>* value);
   // What `take` makes of the value.

@@ -4,11 +4,18 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 #include <utility>
 
 namespace baton {
+namespace {
+
+constexpr int kLookMs = 100;
+
+}  // namespace
 
 FdOutput::FdOutput(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
 
@@ -23,6 +30,28 @@ Result<> FdOutput::Write(std::string_view bytes) {
       pollfd waiting = {.fd = fd_, .events = POLLOUT, .revents = 0};
       if (::poll(&waiting, 1, -1) < 0 && errno != EINTR) return Remember(errno);
     } else if (errno != EINTR) {
+      return Remember(errno);
+    }
+  }
+  return {};
+}
+
+Result<> FdOutput::WriteWhile(std::string_view bytes, const std::function<bool()>& may_wait) {
+  if (failed_) return Fail(error_.code, error_.message);
+  while (!bytes.empty()) {
+    pollfd ready = {.fd = fd_, .events = POLLOUT, .revents = 0};
+    int found = ::poll(&ready, 1, 0);
+    if (found == 0) {
+      if (!may_wait()) return Fail(ErrorCode::kDeadline, fmt::format("nobody reads {}", name_));
+      found = ::poll(&ready, 1, kLookMs);
+    }
+    if (found < 0 && errno != EINTR) return Remember(errno);
+    if (found <= 0) continue;
+    // A pipe that is ready takes so many bytes without waiting.
+    const ssize_t written = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
       return Remember(errno);
     }
   }

@@ -1,6 +1,7 @@
 // Where a command writes: a file descriptor, or a string in tests.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,10 @@ class Output {
   // closed the pipe). After an error every later call fails in the same way.
   virtual Result<> Write(std::string_view bytes) = 0;
 
+  // As Write, but gives up where the reader takes nothing and `may_wait`, which is asked a few
+  // times a second, says no. Errors: as Write; deadline (given up; a later call may go on).
+  virtual Result<> WriteWhile(std::string_view bytes, const std::function<bool()>& may_wait) = 0;
+
   // Writes what is taken without waiting, and leaves no trace of a failure: for the last words of a
   // program.
   virtual void TryWrite(std::string_view bytes) = 0;
@@ -34,6 +39,7 @@ class FdOutput final : public Output {
   FdOutput(int fd, std::string name);
 
   Result<> Write(std::string_view bytes) override;
+  Result<> WriteWhile(std::string_view bytes, const std::function<bool()>& may_wait) override;
   void TryWrite(std::string_view bytes) override;
   bool reader_is_gone() const override { return error_.code == ErrorCode::kCancelled && failed_; }
 
@@ -50,6 +56,9 @@ class FdOutput final : public Output {
 class StringOutput final : public Output {
  public:
   Result<> Write(std::string_view bytes) override;
+  Result<> WriteWhile(std::string_view bytes, const std::function<bool()>&) override {
+    return Write(bytes);
+  }
   void TryWrite(std::string_view bytes) override { (void)Write(bytes); }
   bool reader_is_gone() const override { return closed_; }
 

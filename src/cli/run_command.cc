@@ -106,6 +106,7 @@ class RunCommand final : public Command {
     if (logprobs_.has_value() && !json_) {
       return Fail(ErrorCode::kInvalid, "--logprobs goes with --json only");
     }
+    if (Result<> sound = compute_.Check(); !sound) return sound;
     return sampling_.Check();
   }
 

@@ -64,8 +64,8 @@ void SamplingOptions::Declare(OptionSet& options) {
                   {.min = 1, .max = ModelLimits::kMaxContext}, &repeat_last_n_);
   options.ParsedEach({.names = "--logit-bias",
                       .value = "ID=X",
-                      .help = "Add X (from -100, a ban, to 100) to the logit of a token; may be "
-                              "repeated"},
+                      .help = "Add X to the logit of a token, from -100, with which it is never "
+                              "chosen, to 100; may be repeated"},
                      [this](const std::string& given) { return AddBias(given); });
   options.Group("End of the answer");
   options.Integer({.names = "-n,--max-tokens",

@@ -19,6 +19,7 @@
 #include "cli/model_options.h"
 #include "cli/open_model.h"
 #include "cli/saved_times.h"
+#include "cli/serve_log.h"
 #include "cli/serve_stop.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
@@ -112,11 +113,12 @@ class ServeCommand final : public Command {
     options.ParsedEach({.names = "--allowed-host",
                         .value = "NAME",
                         .help = "A Host name that requests may carry besides those of this "
-                                "machine; for proxies that pass it on; may be repeated"},
+                                "machine, without its port; for proxies that pass it on; may be "
+                                "repeated"},
                        [this](const std::string& given) -> Result<> {
-                         std::optional<std::string> host;
-                         if (Result<> taken = TakeWord(given, host); !taken) return taken;
-                         hosts_.push_back(*host);
+                         Result<std::string> host = ParseAllowedHost(given);
+                         if (!host) return Forward(host);
+                         hosts_.push_back(*std::move(host));
                          return {};
                        });
     options.Integer({.names = "--drain-seconds",
@@ -139,6 +141,7 @@ class ServeCommand final : public Command {
     if (kv_disk_ && no_prefix_cache_) {
       return Fail(ErrorCode::kInvalid, "--kv-disk needs the prefix cache");
     }
+    if (Result<> sound = compute_.Check(); !sound) return sound;
     return model_.Check();
   }
 
@@ -151,9 +154,7 @@ class ServeCommand final : public Command {
     if (!context) return Forward(context);
     load->kv_tokens = kv_tokens_.value_or(
         std::clamp(kDefaultKvTokens, *context, *context * int64_t{load->max_running}));
-    if (print_config_) {
-      return console.out.Write(ToText(ConfigOf(*load, *context)) + ToText(HttpLimits{}));
-    }
+    if (print_config_) return PrintConfig(ConfigOf(*load, *context), *context, console.out);
     Result<ServiceConfig> config = ReadServiceConfig(console);
     if (!config) return Forward(config);
     RaiseDescriptorLimit();
@@ -161,6 +162,13 @@ class ServeCommand final : public Command {
   }
 
  private:
+  Result<> PrintConfig(const EngineConfig& config, int64_t context, Output& out) const {
+    if (Result<> valid = Validate(config, context); !valid) return valid;
+    return out.Write(
+        ToText(config) + ToText(HttpLimits{}) + ToText(ServiceConfig{}) +
+        fmt::format("drain_seconds = {}\n", drain_seconds_.value_or(kDefaultDrainSeconds)));
+  }
+
   Result<> TakeHost(const std::string& given) {
     std::array<unsigned char, sizeof(in6_addr)> address{};
     if (given != "localhost" && ::inet_pton(AF_INET, given.c_str(), address.data()) != 1 &&
@@ -191,15 +199,17 @@ class ServeCommand final : public Command {
                      .value = "N",
                      .help = "Requests computed at the same time (default: 16)"},
                     {.min = 1, .max = kMaxMaxRunning}, &max_running_);
-    options.Integer({.names = "--kv-tokens",
-                     .value = "N",
-                     .help = "Tokens that the KV cache has room for, all requests and kept "
-                             "prefixes together (default: 32768, and at least the context)"},
-                    {.min = 1, .max = kMaxTokens}, &kv_tokens_);
+    options.Integer(
+        {.names = "--kv-tokens",
+         .value = "N",
+         .help = "Tokens that the KV cache has room for, all requests and kept "
+                 "prefixes together (default: 32768, but at least one context and at most "
+                 "--max-running of them)"},
+        {.min = 1, .max = kMaxTokens}, &kv_tokens_);
     options.Integer({.names = "--max-queue",
                      .value = "N",
                      .help = "Requests that may wait; more are refused with 429 (default: 1024)"},
-                    {.min = 0, .max = 1'000'000}, &max_queue_);
+                    {.min = 1, .max = 1'000'000}, &max_queue_);
     options.Integer({.names = "--max-queue-tokens",
                      .value = "N",
                      .help = "Prompt tokens that may wait (default: 4194304)"},
@@ -208,11 +218,11 @@ class ServeCommand final : public Command {
                   .value = "",
                   .help = "Do not keep what was read for requests that begin alike"},
                  &no_prefix_cache_);
-    options.File({.names = "--kv-disk",
-                  .value = "DIR",
-                  .help = "Keep what was read in this folder, too, beyond the memory and the run; "
-                          "several servers may share it"},
-                 &kv_disk_);
+    options.Folder({.names = "--kv-disk",
+                    .value = "DIR",
+                    .help = "Keep what was read in this folder, too, beyond the memory and the "
+                            "run; several servers may share it"},
+                   &kv_disk_);
     options.Integer({.names = "--kv-disk-gb",
                      .value = "N",
                      .help = "Gigabytes that the folder may take (default: 10)"},
@@ -265,16 +275,13 @@ class ServeCommand final : public Command {
 
   Result<> Serve(const LoadOptions& load, ServiceConfig config, Console& console) const {
     const TerminationScope scope(console.interrupt);
+    ServeLog log(console.err, console.clock);
     Service service(std::move(config),
                     {.clock = console.clock,
                      .unix_seconds = [] { return static_cast<int64_t>(std::time(nullptr)); },
                      .local_time = LocalTimeNow,
                      .random = RandomNumber,
-                     .write_log =
-                         [&err = console.err](const std::string& lines) {
-                           // A log that nobody reads any more stops nothing.
-                           (void)err.Write(lines);
-                         }});
+                     .write_log = [&log](const std::string& lines) { log.Write(lines); }});
     auto server = HttpServer::Listen({.host = host_.value_or("127.0.0.1"),
                                       .port = static_cast<uint16_t>(port_.value_or(kDefaultPort))},
                                      service);
@@ -284,7 +291,8 @@ class ServeCommand final : public Command {
     auto stop = std::make_unique<ServeStop>(console, drain_seconds_.value_or(kDefaultDrainSeconds));
     Result<LoadedModel> model = OpenModel(load, console);
     if (!model) return Forward(model);
-    auto engine = Engine::Make(*model, ConfigOf(load, model->context_tokens));
+    const EngineConfig limits = ConfigOf(load, model->context_tokens);
+    auto engine = Engine::Make(*model, limits);
     if (!engine) return Forward(engine);
     const SavedTimes times(no_saved_times_ ? std::string() : console.cache_folder, *model);
     if (Result<> ready = times.Prepare(**engine, console.err); !ready) return ready;
@@ -299,7 +307,9 @@ class ServeCommand final : public Command {
                       .stop = [&] { (*engine)->Stop(/*drain=*/false); }});
     service.SetModel({.text = MakeTextModel(ModelName(), *model->tokenizer,
                                             model->chat_template.get(), model->context_tokens),
-                      .backend = backend});
+                      .backend = backend,
+                      .queue = {.max_requests = limits.max_queue_requests,
+                                .max_tokens = limits.max_queue_tokens}});
     Result<> done = console.out.Write(
         fmt::format("Serving {} at http://{}\n", ModelName(), (*server)->address()));
     if (done) done = (*engine)->Run();
@@ -308,6 +318,7 @@ class ServeCommand final : public Command {
     stop.reset();
     service.Drain();
     (*server)->Close(kCloseGraceMs);
+    log.EndSoon();
     return done;
   }
 

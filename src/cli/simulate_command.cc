@@ -217,8 +217,10 @@ class SimulateCommand final : public Command {
             {.min = 1, .max = 4096}, &max_long_prefills_);
     integer("--max-passes", "Younger requests that may pass the oldest (default: 16)",
             {.min = 0, .max = kMaxCount}, &max_passes_);
-    integer("--queue", "Requests that may wait (default: 1024)", {.min = 1, .max = kMaxCount},
-            &queue_);
+    integer("--queue",
+            "Requests that may wait, as long as all that wait and run have 2^29 tokens at most, "
+            "with their answers (default: 1024)",
+            {.min = 1, .max = kMaxCount}, &queue_);
     options.Flag({.names = "--no-prefix-cache",
                   .value = "",
                   .help = "Compute every prompt from its first token"},

@@ -60,7 +60,7 @@ Result<> ValidateSizes(const SparsePolicy& policy) {
       (tile < 1 || tile > kMaxTilePositions || !std::has_single_bit(static_cast<unsigned>(tile)))) {
     return Fail(ErrorCode::kInvalid,
                 fmt::format("the sparse policy's tile must be a power of two in 1..{} positions, "
-                            "or 0 for one by the group size, got {}",
+                            "or 'auto' for one by the group size, got {}",
                             kMaxTilePositions, tile));
   }
   if (policy.estimate == BlockEstimate::kFar &&

@@ -48,6 +48,7 @@ class Reader {
     if (name == "energy") return Energy(value);
     if (name == "block") return Whole(name, value, policy_.block_tokens);
     if (name == "tile" && value == "auto") return Set(policy_.tile_positions, 0);
+    if (name == "tile" && value == "0") return Wrong(name, value, "'auto' or a power of two");
     if (name == "tile") return Whole(name, value, policy_.tile_positions);
     if (name == "sink") return Whole(name, value, policy_.sink_tokens);
     if (name == "window") return Whole(name, value, policy_.window_tokens);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 
@@ -38,7 +39,8 @@ Result<> TokenCounts::Count(std::span<const TokenId> tokens) {
 void ApplyBias(const SamplingParams& params, std::span<double> logits) {
   for (const LogitBias& entry : params.logit_bias) {
     CHECK(entry.token >= 0 && entry.token < std::ssize(logits));
-    logits[entry.token] += entry.bias;
+    double& logit = logits[entry.token];
+    logit = entry.is_ban() ? -std::numeric_limits<double>::infinity() : logit + entry.bias;
   }
 }
 

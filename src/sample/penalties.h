@@ -38,7 +38,8 @@ class TokenCounts {
   std::vector<TokenId> distinct_;
 };
 
-// Adds each bias to its logit. Requires: params are valid for logits.size().
+// Adds each bias to its logit; a ban makes it −infinity. Requires: params are valid for
+// logits.size().
 void ApplyBias(const SamplingParams& params, std::span<double> logits);
 
 // Lowers (or lifts) the logits of tokens that have appeared, in this order:

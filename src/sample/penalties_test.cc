@@ -83,12 +83,14 @@ TEST(Penalties, NegativePenaltiesLift) {
   EXPECT_DOUBLE_EQ(Penalised(params, {7}, 0)[7], 1.0);
 }
 
-TEST(Penalties, BiasIsAdded) {
+TEST(Penalties, BiasIsAddedAndABanIsOne) {
   SamplingParams params;
-  params.logit_bias = {{.token = 5, .bias = -100.0}, {.token = 2, .bias = 100.0}};
+  params.logit_bias = {
+      {.token = 5, .bias = -100.0}, {.token = 2, .bias = 100.0}, {.token = 4, .bias = -99.0}};
   std::vector<double> logits(kVocabSize, 1.0);
   ApplyBias(params, logits);
-  EXPECT_EQ(logits[5], -99.0);
+  EXPECT_EQ(logits[5], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(logits[4], -98.0);
   EXPECT_EQ(logits[2], 101.0);
   EXPECT_EQ(logits[3], 1.0);
 }

@@ -59,6 +59,9 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits, const Sampli
     ListRawTop(raw, *params.num_top_logprobs, token);
   }
   ApplyBias(params, values_);
+  if (!params.logit_bias.empty() && GreatestOf(values_) == -kInfinity) {
+    return Fail(ErrorCode::kInvalid, "logit_bias bans every token that the model can give here");
+  }
   if (params.has_penalties()) {
     if (auto r = ApplyPenalties(params, history, counts_, values_); !r) return Forward(r);
   }

@@ -1,9 +1,9 @@
 // From logits to a token.
 //
 // The order, and why:
-//  1. bias: the caller's edit of the model's opinion, so it comes before anything derived from it.
-//  2. penalties: on logits, where their formulas are defined; a token biased to ±100 stays forced
-//     or banned.
+//  1. bias: the caller's edit of the model's opinion, so it comes before anything derived from it;
+//     −100 is a ban, −infinity.
+//  2. penalties: on logits, where their formulas are defined; a token biased to 100 stays forced.
 //  3. temperature: divides the differences to the best logit. Greedy ends here: the best token,
 //     the lower id among equals.
 //  4. top-k: a count, so it means the same at any temperature.

@@ -48,9 +48,13 @@ std::map<TokenId, long double> ReferenceDistribution(const std::vector<float>& l
   for (size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == -kInfinity) continue;
     long double logit = logits[i];
+    bool is_banned = false;
     for (const LogitBias& entry : params.logit_bias) {
-      if (entry.token == static_cast<TokenId>(i)) logit += entry.bias;
+      if (entry.token != static_cast<TokenId>(i)) continue;
+      logit += entry.bias;
+      is_banned = entry.bias == -100.0;
     }
+    if (is_banned) continue;
     ranked.push_back({-logit / params.temperature, static_cast<TokenId>(i)});
   }
   std::sort(ranked.begin(), ranked.end());
@@ -235,6 +239,33 @@ TEST(Sampler, BiasBansAndForces) {
   EXPECT_EQ(SampleAt(sampler, logits, params, 1).id, other);
   params.temperature = 1.0;
   EXPECT_EQ(SampleAt(sampler, logits, params, 1).id, other);
+}
+
+TEST(Sampler, WhatIsBannedIsNeverChosenHoweverHot) {
+  const std::vector<float> logits = RandomLogits(200, 8);
+  Sampler sampler(200);
+  SamplingParams params;
+  for (TokenId even = 0; even < 200; even += 2) {
+    params.logit_bias.push_back({.token = even, .bias = -100.0});
+  }
+  for (const double temperature : {0.0, 1.0, 100.0, 1e9}) {
+    params.temperature = temperature;
+    for (const int64_t top_k : {int64_t{0}, int64_t{150}}) {
+      params.top_k = top_k;
+      for (const double top_p : {1.0, 0.999}) {
+        params.top_p = top_p;
+        for (int64_t position = 1; position < 100; ++position) {
+          EXPECT_EQ(SampleAt(sampler, logits, params, position).id % 2, 1) << temperature;
+        }
+      }
+    }
+  }
+  // What the model cannot give, and the rest banned.
+  std::vector<float> only = logits;
+  for (size_t odd = 1; odd < only.size(); odd += 2) only[odd] = -kInfinity;
+  const auto none = sampler.Sample(only, params, {.tokens = {}, .num_prompt = 0});
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::kInvalid);
 }
 
 // cases.md S-01: a row of a mixed batch is what it is alone. One sampler serves the rows in turn.

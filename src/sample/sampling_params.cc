@@ -38,6 +38,7 @@ Result<> CheckCounts(const SamplingParams& params, int64_t vocab_size) {
 
 Result<> CheckBias(const SamplingParams& params, int64_t vocab_size) {
   std::vector<TokenId> tokens;
+  int64_t num_banned = 0;
   for (const LogitBias& entry : params.logit_bias) {
     if (entry.token < 0 || entry.token >= vocab_size) {
       return Fail(ErrorCode::kInvalid, fmt::format("logit_bias: token id {} is not in 0..{}",
@@ -50,11 +51,16 @@ Result<> CheckBias(const SamplingParams& params, int64_t vocab_size) {
                       -SamplingParams::kMaxBias, SamplingParams::kMaxBias, entry.bias));
     }
     tokens.push_back(entry.token);
+    num_banned += entry.is_ban() ? 1 : 0;
   }
   std::sort(tokens.begin(), tokens.end());
   const auto twice = std::adjacent_find(tokens.begin(), tokens.end());
   if (twice != tokens.end()) {
     return Fail(ErrorCode::kInvalid, fmt::format("logit_bias: token id {} appears twice", *twice));
+  }
+  if (num_banned == vocab_size) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("logit_bias bans all {} tokens; leave one", vocab_size));
   }
   return {};
 }

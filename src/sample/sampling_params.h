@@ -10,10 +10,15 @@
 
 namespace baton {
 
-// A number added to one token's logit.
+// A number added to one token's logit, or a ban.
 struct LogitBias {
+  // No number to be added: the token is never chosen, whatever the temperature.
+  static constexpr double kBan = -100.0;
+
   TokenId token = 0;
   double bias = 0.0;
+
+  bool is_ban() const { return bias == kBan; }
 };
 
 // Settings of the sampler. The defaults leave the model's distribution as it is.
@@ -36,7 +41,7 @@ struct SamplingParams {
   double presence_penalty = 0.0;    // −2..2; 0: off
   // How many of the last tokens the penalties look at, at least 1; nothing: all of them.
   std::optional<int64_t> penalty_window;
-  std::vector<LogitBias> logit_bias;  // each token at most once, −100..100
+  std::vector<LogitBias> logit_bias;  // each token at most once, −100 (a ban)..100; not all banned
   uint64_t seed = 0;
   // Log-probabilities of the choice and of so many alternatives (0 to the vocabulary's size);
   // nothing: none.

@@ -96,6 +96,10 @@ TEST(SamplingParams, RefusalsNameFieldValueAndRange) {
        [](auto& p) {
          p.logit_bias = {{7, 1.0}, {3, 1.0}, {7, 2.0}};
        }},
+      {"logit_bias bans all 49152 tokens; leave one",
+       [](auto& p) {
+         for (TokenId token = 0; token < kVocabSize; ++token) p.logit_bias.push_back({token, -100});
+       }},
   };
   for (const Case& c : cases) {
     const Result<> result = Validate(Changed(c.change), kVocabSize);

@@ -60,6 +60,7 @@ void Answer::OnSubmitted(std::vector<uint64_t> ids, const ApiResult<>& outcome) 
   submitted_ = true;
   ids_ = std::move(ids);
   if (!cause_.empty()) CancelAll();
+  refused_ = !outcome && cause_.empty();
   if (!outcome) Fail(outcome.error());
   LogIfEnded();
 }
@@ -289,8 +290,10 @@ void Answer::LogIfEnded() {
   } else if (usage.queue_seconds > 0) {
     phase = "prefill";
   }
-  const std::string_view outcome =
-      cause_ == "done" ? "ok" : (cause_ == "client_gone" ? "client_gone" : "error");
+  if (refused_) phase = "refused";
+  std::string_view outcome = refused_ ? "refused" : "error";
+  if (cause_ == "done") outcome = "ok";
+  if (cause_ == "client_gone") outcome = "client_gone";
   host_.metrics.NoteRequest(outcome);
   host_.log.Add(Json({{"event", "request"},
                       {"id", parts_.head.id},

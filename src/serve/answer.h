@@ -106,6 +106,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   std::vector<Choice> choices_;
   std::vector<uint64_t> ids_;
   bool submitted_ = false;
+  bool refused_ = false;  // the engine did not take it
   int64_t num_done_ = 0;
   std::string cause_;  // why nothing more is told; empty: there is more
   int status_ = 200;

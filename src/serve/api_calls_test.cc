@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "serve/chat_call.h"
 #include "serve/completion_call.h"
 #include "serve/json_body.h"
+#include "serve/unsupported_fields.h"
 
 namespace baton {
 namespace {
@@ -85,6 +87,7 @@ TEST(ApiCallsTest, EveryFieldArrives) {
   EXPECT_TRUE(fields.include_usage);
   EXPECT_TRUE(fields.return_progress);
   EXPECT_TRUE(fields.ignore_eos);
+  EXPECT_EQ(Chat(R"("seed":18446744073709551615)")->fields.seed, ~uint64_t{0});
   EXPECT_EQ(Chat(R"("stop":"one")")->fields.stops, std::vector<std::string>{"one"});
   EXPECT_EQ(Chat(R"("top_k":-1)")->fields.sampling.top_k, 0);
   EXPECT_EQ(Chat(R"("logprobs":true)")->fields.sampling.num_top_logprobs, 0);
@@ -251,6 +254,37 @@ TEST(ApiCallsTest, ToolsAreChecked) {
   EXPECT_TRUE(Chat(tools + R"(,"tool_choice":"none")")->tools.names.empty());
   EXPECT_TRUE(Chat(R"("tool_choice":"none","parallel_tool_calls":false)"));
   EXPECT_EQ(Completion("\"prompt\":\"x\"," + tools).error().param, "tools");
+}
+
+TEST(ApiCallsTest, WhatChangesTheAnswerAndCannotBeDoneIsRefusedByName) {
+  std::vector<std::string> names;
+  for (const UnsupportedField& field : UnsupportedFields()) {
+    const std::string name(field.name);
+    names.push_back(name);
+    const std::string start = "\"" + name + "\":";
+    ExpectRefused({{start + R"({"type":"object"})", name},
+                   {start + "0.125", name},
+                   {start + R"("some")", name},
+                   {start + R"(["some"])", name}});
+    for (const char* none : {"null", "[]", R"("")"}) EXPECT_TRUE(Chat(start + none)) << name;
+    const std::string off = field.off.empty() ? "null" : std::string(field.off);
+    EXPECT_TRUE(Chat(start + off)) << name;
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  ExpectRefused({{R"("min_tokens":5)", "min_tokens"},
+                 {R"("stop_token_ids":[2])", "stop_token_ids"},
+                 {R"("structured_outputs":{"choice":["yes","no"]})", "structured_outputs"},
+                 {R"("skip_special_tokens":false)", "skip_special_tokens"},
+                 {R"("prompt_logprobs":0)", "prompt_logprobs"},
+                 {R"("use_beam_search":true)", "use_beam_search"}});
+}
+
+TEST(ApiCallsTest, AnEmptyStopIsCalledSo) {
+  EXPECT_THAT(Chat(R"("stop":"")").error().message, testing::EndsWith("number 0 is an empty one"));
+  EXPECT_THAT(Chat(R"("stop":["a",""])").error().message,
+              testing::EndsWith("number 1 is an empty one"));
+  EXPECT_THAT(Chat(R"("max_tokens":100000000000000000000)").error().message,
+              testing::HasSubstr("must be from 0 to"));
 }
 
 TEST(ApiCallsTest, ManyBiasesTakeLittleTime) {

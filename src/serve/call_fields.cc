@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "serve/json_body.h"
+#include "serve/unsupported_fields.h"
 #include "text/unicode.h"
 
 namespace baton {
@@ -58,10 +59,9 @@ ApiResult<> ReadNumbers(const JsonFields& fields, CallFields& call) {
   const auto top_k = fields.Integer("top_k", {-1, std::numeric_limits<int32_t>::max()});
   if (!top_k) return ForwardApi(top_k);
   call.sampling.top_k = std::max<int64_t>(top_k->value_or(0), 0);
-  const auto seed = fields.Integer(
-      "seed", {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()});
+  const auto seed = fields.Bits64("seed");
   if (!seed) return ForwardApi(seed);
-  if (*seed) call.seed = static_cast<uint64_t>(**seed);
+  call.seed = *seed;
   return {};
 }
 
@@ -101,9 +101,10 @@ ApiResult<> ReadStops(const JsonFields& fields, CallFields& call) {
   int64_t num_bytes = 0;
   for (size_t i = 0; i < list.size(); ++i) {
     if (!list[i].is_string() || list[i].get_ref<const std::string&>().empty()) {
-      return BadField("stop", fmt::format("'stop' must hold strings that are not empty; number {} "
-                                          "is {}",
-                                          i, list[i].is_string() ? "" : JsonTypeName(list[i])));
+      return BadField("stop",
+                      fmt::format("'stop' must hold strings that are not empty; number {} "
+                                  "is {}",
+                                  i, list[i].is_string() ? "an empty one" : JsonTypeName(list[i])));
     }
     call.stops.push_back(list[i].get<std::string>());
     num_bytes += std::ssize(call.stops.back());
@@ -204,12 +205,7 @@ ApiResult<> RefuseUnsupported(const JsonFields& fields) {
   if (functions != nullptr && *functions != Json::array()) {
     return BadField("functions", "'functions' is not supported; 'tools' says the same");
   }
-  for (const char* name : {"audio", "suffix", "guided_json", "guided_regex", "grammar"}) {
-    const Json* value = fields.Find(name);
-    if (value != nullptr && !(value->is_string() && value->get<std::string>().empty())) {
-      return BadField(name, fmt::format("'{}' is not supported", name));
-    }
-  }
+  if (auto refused = RefuseFields(fields); !refused) return refused;
   const auto format = fields.Object("response_format");
   if (!format) return ForwardApi(format);
   if (*format == nullptr) return {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -15,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxQuotedBytes = 100;
+constexpr auto kMaxInt = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 
 tl::unexpected<ApiError> BadBody(std::string message) {
   return tl::unexpected<ApiError>(FieldError({}, std::move(message), "invalid_json"));
@@ -173,6 +175,17 @@ tl::unexpected<ApiError> JsonFields::WrongType(std::string_view field, std::stri
                  "invalid_type"));
 }
 
+// Digits for which 64 bits are too few come as a real, and are whole all the same.
+ApiResult<> JsonFields::CheckWhole(std::string_view field, const Json& value) const {
+  if (!value.is_number()) return WrongType(field, "a whole number", value);
+  if (value.is_number_integer() || std::abs(value.get<double>()) >= 0x1p63) return {};
+  return tl::unexpected<ApiError>(FieldError(
+      NameOf(field),
+      fmt::format("'{}' must be a whole number without decimal point or exponent, not {}",
+                  NameOf(field), value.dump()),
+      "invalid_type"));
+}
+
 ApiResult<std::optional<bool>> JsonFields::Bool(std::string_view field) const {
   const Json* value = Find(field);
   if (value == nullptr) return std::optional<bool>();
@@ -184,16 +197,29 @@ ApiResult<std::optional<int64_t>> JsonFields::Integer(std::string_view field,
                                                       IntegerLimits limits) const {
   const Json* value = Find(field);
   if (value == nullptr) return std::optional<int64_t>();
-  if (!value->is_number_integer()) return WrongType(field, "a whole number", *value);
-  // Numbers beyond int64 are kept as unsigned ones.
-  const bool is_huge = value->is_number_unsigned() &&
-                       value->get<uint64_t>() > static_cast<uint64_t>(limits.max) &&
-                       limits.max >= 0;
+  if (auto whole = CheckWhole(field, *value); !whole) return ForwardApi(whole);
+  // Numbers beyond int64 are kept as unsigned ones or as reals.
+  const bool is_huge =
+      value->is_number_float() || (value->is_number_unsigned() && value->get<uint64_t>() > kMaxInt);
   if (is_huge || value->get<int64_t>() < limits.min || value->get<int64_t>() > limits.max) {
     return BadField(NameOf(field), fmt::format("'{}' must be from {} to {}, got {}", NameOf(field),
                                                limits.min, limits.max, value->dump()));
   }
   return std::optional<int64_t>(value->get<int64_t>());
+}
+
+ApiResult<std::optional<uint64_t>> JsonFields::Bits64(std::string_view field) const {
+  const Json* value = Find(field);
+  if (value == nullptr) return std::optional<uint64_t>();
+  if (auto whole = CheckWhole(field, *value); !whole) return ForwardApi(whole);
+  if (value->is_number_float()) {
+    return BadField(NameOf(field),
+                    fmt::format("'{}' must be from {} to {}, got {}", NameOf(field),
+                                std::numeric_limits<int64_t>::min(),
+                                std::numeric_limits<uint64_t>::max(), value->dump()));
+  }
+  if (value->is_number_unsigned()) return std::optional<uint64_t>(value->get<uint64_t>());
+  return std::optional<uint64_t>(static_cast<uint64_t>(value->get<int64_t>()));
 }
 
 ApiResult<std::optional<double>> JsonFields::Real(std::string_view field, RealLimits limits) const {

@@ -49,6 +49,8 @@ class JsonFields {
   ApiResult<std::optional<bool>> Bool(std::string_view field) const;
   // A number without fraction or exponent.
   ApiResult<std::optional<int64_t>> Integer(std::string_view field, IntegerLimits limits) const;
+  // Likewise, from −2^63 to 2^64 − 1, as its 64 bits.
+  ApiResult<std::optional<uint64_t>> Bits64(std::string_view field) const;
   ApiResult<std::optional<double>> Real(std::string_view field, RealLimits limits) const;
   ApiResult<std::optional<std::string>> Text(std::string_view field) const;
   // Null if it is not there.
@@ -57,6 +59,7 @@ class JsonFields {
  private:
   tl::unexpected<ApiError> WrongType(std::string_view field, std::string_view wanted,
                                      const nlohmann::ordered_json& value) const;
+  ApiResult<> CheckWhole(std::string_view field, const nlohmann::ordered_json& value) const;
 
   const nlohmann::ordered_json* object_;
   std::string name_;

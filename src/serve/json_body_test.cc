@@ -103,13 +103,40 @@ TEST(JsonFieldsTest, IntegersKeepToTypeAndRange) {
   EXPECT_FALSE(read("one", {-3, -2}));
   EXPECT_FALSE(read("minus", {0, kMax}));
   EXPECT_FALSE(read("over", {kMin, kMax}));
-  for (const char* name : {"real", "exp", "text", "bool", "list", "huge", "under"}) {
+  for (const char* name : {"real", "exp", "text", "bool", "list"}) {
     const auto value = read(name, {kMin, kMax});
     ASSERT_FALSE(value) << name;
     EXPECT_EQ(value.error().param, std::string("outer.") + name);
     EXPECT_EQ(value.error().code, "invalid_type");
   }
-  EXPECT_EQ(read("over", {kMin, kMax}).error().code, "invalid_value");
+  // Whole numbers that 64 bits do not hold are whole numbers, and out of range.
+  for (const char* name : {"over", "huge", "under"}) {
+    EXPECT_EQ(read(name, {kMin, kMax}).error().code, "invalid_value") << name;
+    EXPECT_THAT(read(name, {0, 7}).error().message, HasSubstr("must be from 0 to 7, got"));
+  }
+  EXPECT_THAT(read("real", {0, 7}).error().message,
+              HasSubstr("whole number without decimal point or exponent, not 1.0"));
+}
+
+TEST(JsonFieldsTest, SeedsAreAny64Bits) {
+  const auto json = ParseJsonBody(
+      R"({"most":18446744073709551615,"minus":-1,"least":-9223372036854775808,"none":null,
+          "huge":18446744073709551616,"under":-9223372036854775809,"real":0.5,"text":"1"})");
+  ASSERT_TRUE(json);
+  const JsonFields fields(*json);
+  EXPECT_EQ(*fields.Bits64("most"), ~uint64_t{0});
+  EXPECT_EQ(*fields.Bits64("minus"), ~uint64_t{0});
+  EXPECT_EQ(*fields.Bits64("least"), uint64_t{1} << 63);
+  EXPECT_EQ(*fields.Bits64("none"), std::nullopt);
+  for (const char* name : {"huge", "under"}) {
+    const auto value = fields.Bits64(name);
+    ASSERT_FALSE(value) << name;
+    EXPECT_EQ(value.error().param, name);
+    EXPECT_THAT(value.error().message,
+                HasSubstr("from -9223372036854775808 to 18446744073709551615"));
+  }
+  EXPECT_EQ(fields.Bits64("real").error().code, "invalid_type");
+  EXPECT_EQ(fields.Bits64("text").error().code, "invalid_type");
 }
 
 TEST(JsonFieldsTest, RealsAreFinite) {

@@ -4,8 +4,25 @@
 
 #include <algorithm>
 
+#include "text/unicode.h"
+
 namespace baton {
 namespace {
+
+constexpr size_t kMaxHostBytes = 255;
+// What pages send at least, if a browser does not say.
+constexpr std::string_view kUsualFields = "authorization, content-type";
+
+// The names that a browser asks for, if they are names with commas between them.
+std::string_view WantedFields(const HttpRequest& request) {
+  const std::string_view wanted =
+      request.Field("Access-Control-Request-Headers").value_or(kUsualFields);
+  const bool is_list = std::ranges::all_of(wanted, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == ',' || c == ' ';
+  });
+  return is_list && !wanted.empty() ? wanted : kUsualFields;
+}
 
 // "name:port" without its port; "[::1]:80" without brackets, too.
 std::string_view NameOf(std::string_view authority) {
@@ -49,6 +66,22 @@ Result<> Validate(const OriginRules& rules) {
   return {};
 }
 
+Result<std::string> ParseAllowedHost(std::string_view given) {
+  const bool has_brackets = given.size() > 2 && given.starts_with('[') && given.ends_with(']');
+  const std::string_view name = has_brackets ? given.substr(1, given.size() - 2) : given;
+  // One colon is a port's, several are those of an IPv6 address.
+  const bool has_port = std::ranges::count(name, ':') == 1;
+  const bool is_name = std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7f; }) &&
+                       name.find_first_of("/*?#@[],") == std::string_view::npos;
+  if (!name.empty() && name.size() <= kMaxHostBytes && is_name && !has_port) {
+    return std::string(name);
+  }
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("takes the name of a host without scheme and port (any port matches), "
+                          "not '{}'",
+                          ReplaceInvalidUtf8(given.substr(0, kMaxHostBytes))));
+}
+
 OriginVerdict JudgeOrigin(const OriginRules& rules, const HttpRequest& request) {
   const std::string_view host = request.Field("Host").value_or("");
   const std::string_view name = NameOf(host);
@@ -79,7 +112,7 @@ HttpResponse PreflightResponse(OriginVerdict verdict, const HttpRequest& request
   response.fields.push_back(
       {.name = "Access-Control-Allow-Methods", .value = std::string(methods)});
   response.fields.push_back(
-      {.name = "Access-Control-Allow-Headers", .value = "authorization, content-type"});
+      {.name = "Access-Control-Allow-Headers", .value = std::string(WantedFields(request))});
   response.fields.push_back({.name = "Access-Control-Max-Age", .value = "600"});
   return response;
 }

@@ -24,6 +24,10 @@ struct OriginRules {
 // Errors: invalid: an origin that is not scheme://host[:port], "*" included.
 Result<> Validate(const OriginRules& rules);
 
+// A name as --allowed-host gives it, without the brackets of an IPv6 address. Errors: invalid:
+// empty, or with a port, a scheme, a path or a pattern, so that no Host would ever match.
+Result<std::string> ParseAllowedHost(std::string_view given);
+
 enum class OriginVerdict {
   kPlain,      // no page asks, or the server's own
   kAllowed,    // a page of a configured origin
@@ -35,8 +39,9 @@ OriginVerdict JudgeOrigin(const OriginRules& rules, const HttpRequest& request);
 // What a response to an allowed page says. Nothing for others.
 std::vector<HttpField> CorsFields(OriginVerdict verdict, const HttpRequest& request);
 
-// The answer to a browser's question before a request: OPTIONS, without a key. `methods`: what the
-// path takes, as Allow lists it.
+// The answer to a browser's question before a request: OPTIONS, without a key. An allowed page may
+// send the fields that it asks for, whatever they are called. `methods`: what the path takes, as
+// Allow lists it.
 HttpResponse PreflightResponse(OriginVerdict verdict, const HttpRequest& request,
                                std::string_view methods);
 

@@ -66,6 +66,34 @@ TEST(OriginRulesTest, PreflightSaysNothingToOthers) {
   }
 }
 
+TEST(OriginRulesTest, AnAllowedPageMaySendTheFieldsItAsksFor) {
+  const auto allowed = [](const std::string& wanted) {
+    HttpRequest request = Ask("localhost", "https://chat.example");
+    request.fields.push_back({.name = "Access-Control-Request-Headers", .value = wanted});
+    for (const HttpField& field : PreflightResponse(OriginVerdict::kAllowed, request).fields) {
+      if (field.name == "Access-Control-Allow-Headers") return field.value;
+    }
+    return std::string("none");
+  };
+  const std::string wanted = "authorization,content-type,x-stainless-lang,x-stainless-retry-count";
+  EXPECT_EQ(allowed(wanted), wanted);
+  for (const char* odd : {"", "x\"y", "a;b", "\x80"}) {
+    EXPECT_EQ(allowed(odd), "authorization, content-type") << odd;
+  }
+}
+
+TEST(OriginRulesTest, AllowedHostsAreNames) {
+  EXPECT_EQ(*ParseAllowedHost("llm.example"), "llm.example");
+  EXPECT_EQ(*ParseAllowedHost("fd00::1"), "fd00::1");
+  EXPECT_EQ(*ParseAllowedHost("[fd00::1]"), "fd00::1");
+  const OriginRules rules{.origins = {}, .hosts = {*ParseAllowedHost("[fd00::1]")}};
+  EXPECT_EQ(JudgeOrigin(rules, Ask("[fd00::1]:80", "")), OriginVerdict::kPlain);
+  for (const char* given : {"", "llm.example:8443", "[fd00::1]:80", "https://llm.example", "*",
+                            "*.example", "a b", "[]", "llm.example/"}) {
+    EXPECT_FALSE(ParseAllowedHost(given)) << given;
+  }
+}
+
 TEST(OriginRulesTest, OriginsAreChecked) {
   const auto valid = [](const char* origin) {
     return Validate(OriginRules{.origins = {origin}, .hosts = {}}).has_value();

@@ -20,10 +20,30 @@ constexpr RouteRow kRoutes[] = {
     {Route::kStatus, "/status", false, false},
 };
 
+// 0 to 15; -1: no such digit.
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 }  // namespace
 
 std::span<const RouteRow> Routes() {
   return kRoutes;
+}
+
+std::string ModelOfPath(std::string_view path) {
+  path.remove_prefix(std::string_view("/v1/models/").size());
+  std::string name;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const int high = path[i] == '%' && i + 2 < path.size() ? HexDigit(path[i + 1]) : -1;
+    const int low = high >= 0 ? HexDigit(path[i + 2]) : -1;
+    name.push_back(low >= 0 ? static_cast<char>(high * 16 + low) : path[i]);
+    if (low >= 0) i += 2;
+  }
+  return name;
 }
 
 std::optional<RouteRow> FindRoute(std::string_view path) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace baton {
@@ -33,6 +34,10 @@ struct RouteRow {
 
 // All routes of the API; that of kModel is a prefix.
 std::span<const RouteRow> Routes();
+
+// The ID of "/v1/models/ID", its percent-codes read ("org%2Fmodel"): clients write a name so. What
+// is no code stays as it is. Requires: a path of kModel.
+std::string ModelOfPath(std::string_view path);
 
 // The route of a path, exactly as written: no percent-codes, no doubled or trailing slashes, no
 // other case. The page's files (page_routes.h) are routes, too. Nothing if there is none.

@@ -33,6 +33,25 @@ void AddFields(HttpResponse& response, const std::vector<HttpField>& fields) {
   response.fields.insert(response.fields.end(), fields.begin(), fields.end());
 }
 
+// What the queue could not hold if nobody else were there would be told to come again for ever.
+ApiResult<> CheckQueue(const PreparedCall& call, const QueueLimits& queue) {
+  const std::string param =
+      call.fields.num_choices > 1 ? "n" : (call.is_chat ? "messages" : "prompt");
+  if (call.num_choices() > queue.max_requests) {
+    return BadField(param, fmt::format("{} choices are more than the {} that may wait here "
+                                       "(--max-queue); ask for fewer at a time",
+                                       call.num_choices(), queue.max_requests));
+  }
+  int64_t num_tokens = 0;
+  for (const std::vector<TokenId>& prompt : call.prompts) num_tokens += std::ssize(prompt);
+  num_tokens *= call.fields.num_choices;
+  if (num_tokens <= queue.max_tokens) return {};
+  return BadField(param,
+                  fmt::format("the prompts of all choices have {} tokens together, more than "
+                              "the {} that may wait here (--max-queue-tokens)",
+                              num_tokens, queue.max_tokens));
+}
+
 ApiError NoSuchModel(const std::string& model) {
   return {.status = 404,
           .message = fmt::format("the model '{}' is not served here; /v1/models lists what is",
@@ -42,6 +61,17 @@ ApiError NoSuchModel(const std::string& model) {
 }
 
 }  // namespace
+
+std::string ToText(const ServiceConfig& config) {
+  return fmt::format(
+      "keep_alive_ms = {}\nmax_waiting_calls = {}\nmax_log_lines = {}\nmax_choices = {}\n"
+      "max_top_logprobs = {}\nmax_stops = {}\nmax_stop_bytes = {}\nmax_messages = {}\n"
+      "max_json_depth = {}\nmax_json_keys = {}\nmax_tokenize_bytes = {}\n",
+      config.keep_alive_ms, config.max_waiting_calls, LineLog::kMaxWaitingLines,
+      CallLimits::kMaxChoices, CallLimits::kMaxTopLogprobs, CallLimits::kMaxStops,
+      CallLimits::kMaxStopBytes, ChatCall::kMaxMessages, kMaxJsonDepth, kMaxJsonKeys,
+      kMaxTokenizeBytes);
+}
 
 Service::Service(ServiceConfig config, ServiceWorld world)
     : config_(std::move(config)),
@@ -220,7 +250,7 @@ HttpResponse Service::ModelsResponse(Route route, const HttpRequest& request) co
   if (route == Route::kModels) {
     return JsonResponse(200, OneLine({{"object", "list"}, {"data", Json::array({model})}}));
   }
-  const std::string name(request.path().substr(std::string_view("/v1/models/").size()));
+  const std::string name = ModelOfPath(request.path());
   if (name != model_->text.id) return ErrorResponse(NoSuchModel(name));
   return JsonResponse(200, OneLine(model));
 }
@@ -270,6 +300,7 @@ ApiResult<std::shared_ptr<Answer>> Service::MakeAnswer(const Call& call) {
   if (const Result<> can = model_->backend.CheckPrefill(prefill); !can) {
     return BadField(prefill.policy ? "sparse" : "prefill", can.error().message);
   }
+  if (auto fits = CheckQueue(*prepared, model_->queue); !fits) return ForwardApi(fits);
   const bool is_chat = prepared->is_chat;
   return std::make_shared<Answer>(
       Answer::Parts{

@@ -38,6 +38,9 @@ struct ServiceConfig {
   size_t max_waiting_calls = 1024;
 };
 
+// One line "name = value" for each limit of the service and of a call.
+std::string ToText(const ServiceConfig& config);
+
 // What the service has of the world.
 struct ServiceWorld {
   Clock& clock;
@@ -47,10 +50,17 @@ struct ServiceWorld {
   std::function<void(const std::string& lines)> write_log;
 };
 
+// What the engine lets wait: what is more in one call is refused, as it could never be taken.
+struct QueueLimits {
+  int64_t max_requests = EngineConfig().max_queue_requests;
+  int64_t max_tokens = EngineConfig().max_queue_tokens;
+};
+
 // What SetModel brings. The parts outlive the service.
 struct ServedModel {
   TextModel text;
   GenerationBackend& backend;
+  QueueLimits queue = {};
 };
 
 class Service final : public HttpHandler {

@@ -479,6 +479,57 @@ TEST_F(ServiceTest, AFullQueueIsSaidAtOnce) {
   EXPECT_EQ(BodyOf(text)["error"]["code"], "queue_full");
   // The choice that was taken is given back.
   EXPECT_TRUE(Eventually([&] { return backend_.num_cancelled == 1; }));
+  // It is no fault of the engine, and the books do not say so.
+  EXPECT_TRUE(Eventually([&] { return Log().find("queue_full") != std::string::npos; }));
+  EXPECT_THAT(Log(), HasSubstr("\"phase\":\"refused\",\"cause\":\"queue_full\""));
+  const std::string metrics = Ask(Head("GET", "/metrics", ""));
+  EXPECT_THAT(metrics, HasSubstr("baton_requests_total{outcome=\"refused\"} 1"));
+  EXPECT_THAT(metrics, Not(HasSubstr("outcome=\"error\"")));
+}
+
+TEST_F(ServiceTest, WhatTheQueueCanNeverHoldIsNotSentAway) {
+  StartWith({});
+  service_->SetModel(
+      {.text = words_.model, .backend = backend_, .queue = {.max_requests = 2, .max_tokens = 20}});
+  const auto refused = [&](const std::string& path, const std::string& body) {
+    const std::string text = Ask(PostText(path, body));
+    EXPECT_THAT(text, StartsWith("HTTP/1.1 400 ")) << body;
+    return BodyOf(text)["error"];
+  };
+  const Json choices = refused("/v1/completions", R"({"prompt":"a","n":3})");
+  EXPECT_EQ(choices["param"], "n");
+  EXPECT_THAT(choices["message"].get<std::string>(), HasSubstr("3 choices are more than the 2"));
+  EXPECT_EQ(refused("/v1/completions", R"({"prompt":["a","b","c"]})")["param"], "prompt");
+  // BOS and ten letters, twice.
+  const Json tokens = refused("/v1/completions", R"({"prompt":"abcdefghij","n":2})");
+  EXPECT_THAT(tokens["message"].get<std::string>(), HasSubstr("22 tokens together"));
+  EXPECT_EQ(refused(kChat, "{" + kHi + "}")["param"], "messages");
+  EXPECT_EQ(backend_.num_requests(), 0u);
+  const auto fits = Call("/v1/completions", R"({"prompt":"abcdefghi","n":1})", 1);
+}
+
+TEST_F(ServiceTest, AModelOfAnyNameIsFound) {
+  TextModel model = words_.model;
+  model.id = "org/My model \xc3\xa9%2F";
+  StartWith({});
+  service_->SetModel({.text = model, .backend = backend_});
+  // As the clients of the API write it.
+  const std::string found = Ask(Head("GET", "/v1/models/org%2FMy%20model%20%C3%a9%252F", ""));
+  EXPECT_THAT(found, StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(BodyOf(found)["id"], model.id);
+  for (const char* other : {"org%2fMy", "org/My%20model%20%C3%A9%252F", "%", "%2", "%zz"}) {
+    EXPECT_THAT(Ask(Head("GET", std::string("/v1/models/") + other, "")),
+                StartsWith("HTTP/1.1 404 "))
+        << other;
+  }
+}
+
+TEST_F(ServiceTest, EveryLimitIsPrinted) {
+  const std::string text = ToText(ServiceConfig{.keep_alive_ms = 77});
+  for (const char* line : {"keep_alive_ms = 77\n", "max_choices = 128\n", "max_stops = 1024\n",
+                           "max_json_depth = 64\n", "max_json_keys = 256\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
 }
 
 TEST_F(ServiceTest, AClientThatIsGoneCostsNothing) {

@@ -251,7 +251,10 @@ TEST(Policy, AWrongFitAtTheStartIsMended) {
   const Outcome outcome = RunAll(workload, options);
   EXPECT_LT(outcome.result.usual_residual, 0.05);
   const double unloaded = kSmol.per_step + 4 * (kSmol.per_decode_row + 2500 * 7e-7);
-  EXPECT_LE(outcome.result.windows.back().gap.max(), 5 * unloaded);
+  for (const SimulationWindow& window : outcome.result.windows) {
+    if (window.begin < 29) continue;
+    EXPECT_LE(window.gap.max(), 5 * unloaded) << window.begin;
+  }
 }
 
 }  // namespace

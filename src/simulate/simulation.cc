@@ -69,12 +69,10 @@ class Run {
         next_sibling_[static_cast<size_t>(i)] = std::exchange(first, i);
       }
     }
+    // How long it takes nobody knows yet: the windows grow with it.
     const int count = std::max(options.num_windows, 1);
-    result_.windows.resize(static_cast<size_t>(count));
     window_seconds_ = std::max(last, kLeastStepSeconds) / count;
-    for (int i = 0; i < count; ++i) {
-      result_.windows[static_cast<size_t>(i)].begin = i * window_seconds_;
-    }
+    result_.windows.resize(2 * static_cast<size_t>(count));
   }
 
   Result<SimulationResult> ToTheEnd() {
@@ -97,6 +95,7 @@ class Run {
     if (Result<> books = scheduler_.CheckIntegrity(); !books) return Forward(books);
     CHECK_EQ(pool_.num_owned(), 0);
     result_.seconds = now_;
+    EndWindows();
     result_.counts = scheduler_.counts();
     result_.fitted = scheduler_.time_model().coefficients();
     result_.usual_residual = scheduler_.time_model().usual_residual();
@@ -113,9 +112,32 @@ class Run {
     double last_token = -1;
   };
 
+  // The window of this moment. Two become one until they reach so far.
   SimulationWindow& Window() {
-    const auto index = static_cast<size_t>(now_ / window_seconds_);
-    return result_.windows[std::min(index, result_.windows.size() - 1)];
+    std::vector<SimulationWindow>& windows = result_.windows;
+    while (now_ / window_seconds_ >= static_cast<double>(windows.size())) {
+      const size_t half = windows.size() / 2;
+      for (size_t i = 0; i < half; ++i) {
+        SimulationWindow both = std::move(windows[2 * i]);
+        const SimulationWindow& second = windows[2 * i + 1];
+        both.ttft.Merge(second.ttft);
+        both.gap.Merge(second.gap);
+        both.longest_queue = std::max(both.longest_queue, second.longest_queue);
+        windows[i] = std::move(both);
+      }
+      for (size_t i = half; i < windows.size(); ++i) windows[i] = SimulationWindow();
+      window_seconds_ *= 2;
+    }
+    return windows[static_cast<size_t>(now_ / window_seconds_)];
+  }
+
+  // What lies behind the end is left out.
+  void EndWindows() {
+    (void)Window();
+    result_.windows.resize(static_cast<size_t>(now_ / window_seconds_) + 1);
+    for (size_t i = 0; i < result_.windows.size(); ++i) {
+      result_.windows[i].begin = static_cast<double>(i) * window_seconds_;
+    }
   }
 
   void Arrive(const Event& event) {
@@ -125,14 +147,19 @@ class Run {
       ++result_.refused_context;
       return Follow(event.request);
     }
+    const int64_t max_known =
+        std::min(arrival.prompt_tokens + arrival.output_tokens, options_.limits.max_context);
+    if (live_tokens_ + max_known > options_.max_live_tokens) {
+      ++result_.refused_queue;
+      return Follow(event.request);
+    }
     SequenceSpec spec;
     spec.id = static_cast<uint64_t>(event.request);
     spec.prompt.resize(static_cast<size_t>(arrival.prompt_tokens));
     for (int64_t i = 0; i < arrival.prompt_tokens; ++i) {
       spec.prompt[static_cast<size_t>(i)] = TokenOf(arrival, i, options_.vocab_size);
     }
-    spec.max_known =
-        std::min(arrival.prompt_tokens + arrival.output_tokens, options_.limits.max_context);
+    spec.max_known = max_known;
     spec.priority = arrival.priority;
     spec.arrival = event.seconds;
     if (const Result<> taken = scheduler_.Submit(std::move(spec)); !taken) {
@@ -140,6 +167,7 @@ class Run {
       ++(is_full ? result_.refused_queue : result_.refused_context);
       return Follow(event.request);
     }
+    live_tokens_ += max_known;
     Live& live = live_[spec.id];
     live.seen.index = event.request;
     live.seen.arrival = event.seconds;
@@ -167,6 +195,7 @@ class Run {
     live.seen.end = now_;
     live.seen.hit_tokens = sequence->hit_tokens;
     live.seen.preemptions = sequence->preemptions;
+    live_tokens_ -= sequence->spec.max_known;
     scheduler_.End(id);
     if (!live.seen.is_cancelled) {
       ++result_.completed;
@@ -258,6 +287,7 @@ class Run {
   std::vector<int64_t> next_sibling_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::unordered_map<uint64_t, Live> live_;
+  int64_t live_tokens_ = 0;  // with those to come
   std::vector<int64_t> planned_;
   double now_ = 0;
   double window_seconds_ = 1;

@@ -45,9 +45,14 @@ struct SimulationOptions {
   int64_t kv_tokens = 0;       // rounded up to blocks
   StepTimeCoefficients times;  // what steps take
   StepTimeModel known;         // what the scheduler knows of it at the start
-  double noise = 0;            // relative standard deviation of a step's time
+  // Tokens of all requests that wait or run, prompts and answers, which are kept in memory: one
+  // that exceeds them is refused as by a full queue.
+  int64_t max_live_tokens = int64_t{1} << 29;
+  double noise = 0;  // relative standard deviation of a step's time
   uint64_t seed = 0;
-  int num_windows = 12;          // parts of the time, for a picture of how it went
+  // The time is told in equal parts, for a picture of how it went: at least so many and at most
+  // twice as many, one if no time passes.
+  int num_windows = 12;
   int64_t vocab_size = 1 << 20;  // tokens are below it
   // Computes a step and says how long it took, instead of `times`: an executor of flesh and blood.
   std::function<double(const StepPlan& plan)> execute;

@@ -128,6 +128,57 @@ TEST(Simulation, APrefixAndAChatAreComputedOnce) {
   EXPECT_NEAR(ended[1].arrival, ended[0].end + 2, 1e-9);
 }
 
+// What waits and runs is kept in memory, so its tokens are bounded whatever the queue allows.
+TEST(Simulation, TokensOfLiveRequestsAreBounded) {
+  Workload workload;
+  for (uint64_t i = 0; i < 10; ++i) {
+    workload.push_back({.seconds = 0, .prompt_tokens = 70, .output_tokens = 30, .stream = i});
+  }
+  workload.push_back({.seconds = 1000, .prompt_tokens = 70, .output_tokens = 30, .stream = 10});
+  SimulationOptions options = Options();
+  options.max_live_tokens = 399;
+  const SimulationResult result = RunAll(workload, options);
+  EXPECT_EQ(result.refused_queue, 7);
+  EXPECT_EQ(result.completed, 4);
+  options.max_live_tokens = 1000;
+  EXPECT_EQ(RunAll(workload, options).completed, 11);
+}
+
+// However late the work comes to its end, the windows share the time evenly.
+TEST(Simulation, WindowsReachOverTheWholeTime) {
+  const Workload late = {
+      {.seconds = 0, .prompt_tokens = 10, .output_tokens = 1, .stream = 1},
+      {.seconds = 600, .prompt_tokens = 10, .output_tokens = 1, .stream = 2, .follows = 0}};
+  WorkloadOptions chats;
+  chats.rate = 0.5;
+  chats.duration = 60;
+  chats.turns = 20;
+  chats.think_seconds = 60;
+  chats.prompt_tokens = *LengthDistribution::Parse("100");
+  chats.output_tokens = *LengthDistribution::Parse("10");
+  for (const Workload& workload : {late, *GenerateWorkload(chats)}) {
+    const SimulationResult result = RunAll(workload, Options());
+    const std::vector<SimulationWindow>& windows = result.windows;
+    ASSERT_GE(windows.size(), 12u);
+    ASSERT_LE(windows.size(), 24u);
+    const double each = windows[1].begin;
+    EXPECT_LE(windows.back().begin, result.seconds);
+    EXPECT_GT(windows.back().begin + each, result.seconds);
+    TimeHistogram ttft;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      EXPECT_NEAR(windows[i].begin, static_cast<double>(i) * each, 1e-9 * result.seconds);
+      ttft.Merge(windows[i].ttft);
+    }
+    EXPECT_EQ(ttft.count(), result.ttft.count());
+    EXPECT_EQ(ttft.max(), result.ttft.max());
+    EXPECT_LT(windows.back().ttft.count(), result.ttft.count() / 2 + 1);
+  }
+  const SimulationResult result = RunAll(late, Options());
+  EXPECT_EQ(result.windows.front().ttft.count(), 1);
+  EXPECT_EQ(result.windows.back().ttft.count(), 1);
+  EXPECT_EQ(RunAll({}, Options()).windows.size(), 1u);
+}
+
 TEST(Simulation, StopsWhenAskedAndRefusesWhatCannotBe) {
   SimulationOptions options = Options();
   const Workload workload = {{.seconds = 0, .prompt_tokens = 100, .output_tokens = 5}};

@@ -20,6 +20,13 @@ void TimeHistogram::Add(double seconds) {
   max_ = std::max(max_, seconds);
 }
 
+void TimeHistogram::Merge(const TimeHistogram& other) {
+  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
+  count_ += other.count_;
+  sum_ += other.sum_;
+  max_ = std::max(max_, other.max_);
+}
+
 double TimeHistogram::Quantile(double share) const {
   CHECK(share >= 0 && share <= 1);
   if (count_ == 0) return 0;
@@ -29,6 +36,8 @@ double TimeHistogram::Quantile(double share) const {
   for (int bucket = 0; bucket < kExponents * kParts; ++bucket) {
     seen += buckets_[static_cast<size_t>(bucket)];
     if (seen < wanted) continue;
+    // The last bucket has no end.
+    if (bucket == kExponents * kParts - 1) return max_;
     const double end = 0.5 + (bucket % kParts + 1) / (2.0 * kParts);
     return std::min(std::ldexp(end, bucket / kParts + kLeastExponent), max_);
   }

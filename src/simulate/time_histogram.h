@@ -6,12 +6,14 @@
 
 namespace baton {
 
-// Units: seconds. Values from a microsecond to 97 days are told apart to 0.8 %; outside of that
-// they count as the nearest bucket. Memory: 45 KB, taken when made.
+// Units: seconds. Values from a microsecond to 2^63 s are told apart to 0.8 %; shorter ones count
+// as a microsecond, longer ones as the longest of all. Memory: 86 KB, taken when made.
 class TimeHistogram {
  public:
   // Requires: seconds >= 0.
   void Add(double seconds);
+  // As if all of the other's had been added here.
+  void Merge(const TimeHistogram& other);
 
   int64_t count() const { return count_; }
   double sum() const { return sum_; }
@@ -24,7 +26,7 @@ class TimeHistogram {
  private:
   // Powers of two, each in equal parts: a bucket is told by the upper bits of the number.
   static constexpr int kLeastExponent = -20;
-  static constexpr int kExponents = 44;
+  static constexpr int kExponents = 84;
   static constexpr int kParts = 128;
 
   std::vector<int64_t> buckets_ = std::vector<int64_t>(kExponents * kParts);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/portable_math.h"
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kMaxSeconds = 1e9;
+constexpr size_t kMaxNameBytes = 100;
 constexpr int64_t kMaxNumber = int64_t{1} << 53;  // of a chat or prefix: exact in any JSON
 // Streams that lines do not name come after those they can.
 constexpr uint64_t kUnnamedStream = uint64_t{1} << 60;
@@ -31,10 +33,9 @@ class Fields {
   Fields(const Json& object, size_t line) : object_(object), line_(line) {}
 
   int64_t Integer(const char* name, std::optional<int64_t> usual, int64_t least, int64_t most) {
-    ++known_;
+    known_.emplace_back(name);
     const auto found = object_.find(name);
     if (found == object_.end()) {
-      --known_;
       if (!usual) Blame(fmt::format("'{}' is missing", name));
       return usual.value_or(least);
     }
@@ -48,10 +49,9 @@ class Fields {
   }
 
   double Seconds(const char* name, std::optional<double> usual) {
-    ++known_;
+    known_.emplace_back(name);
     const auto found = object_.find(name);
     if (found == object_.end()) {
-      --known_;
       if (!usual) Blame(fmt::format("'{}' is missing", name));
       return usual.value_or(0);
     }
@@ -68,7 +68,10 @@ class Fields {
     if (error_.empty()) error_ = std::move(what);
   }
   Result<> Finish() {
-    if (error_.empty() && object_.size() > known_) error_ = "has a field that means nothing here";
+    for (const auto& [name, value] : object_.items()) {
+      if (std::ranges::count(known_, name) > 0) continue;
+      Blame(fmt::format("'{}' means nothing here", name.substr(0, kMaxNameBytes)));
+    }
     if (error_.empty()) return {};
     return Fail(ErrorCode::kCorrupt, fmt::format("line {}: {}", line_, error_));
   }
@@ -76,16 +79,38 @@ class Fields {
  private:
   const Json& object_;
   size_t line_;
-  size_t known_ = 0;  // fields that were asked for and are there
+  std::vector<std::string> known_;  // fields that were asked for
   std::string error_;
 };
 
-Result<Arrival> ParseLine(std::string_view text, size_t line, size_t index) {
-  const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) {
-    return Fail(ErrorCode::kCorrupt, fmt::format("line {}: is not a JSON object", line));
+// The object of a line. Errors: corrupt, also for a key that stands twice.
+Result<Json> ParseObject(std::string_view text, size_t line) {
+  const auto fail = [line](const std::string& what) {
+    return Fail(ErrorCode::kCorrupt, fmt::format("line {}: {}", line, what));
+  };
+  std::set<std::string> keys;
+  std::string twice;
+  try {
+    Json object = Json::parse(text, [&](int depth, Json::parse_event_t event, Json& value) {
+      if (event != Json::parse_event_t::key || depth != 1) return true;
+      const auto& key = value.get_ref<const std::string&>();
+      if (!keys.insert(key).second) twice = key.substr(0, kMaxNameBytes);
+      return true;
+    });
+    if (!object.is_object()) return fail("is not a JSON object");
+    if (!twice.empty()) return fail(fmt::format("'{}' stands twice", twice));
+    return object;
+  } catch (const Json::out_of_range&) {
+    return fail("has a number that is too large");
+  } catch (const Json::exception&) {
+    return fail("is not a JSON object");
   }
-  Fields fields(object, line);
+}
+
+Result<Arrival> ParseLine(std::string_view text, size_t line, size_t index) {
+  const Result<Json> object = ParseObject(text, line);
+  if (!object) return Forward(object);
+  Fields fields(*object, line);
   constexpr int64_t kMaxTokens = LengthDistribution::kMaxLength;
   Arrival arrival;
   arrival.seconds = fields.Seconds("arrival", std::nullopt);
@@ -99,7 +124,13 @@ Result<Arrival> ParseLine(std::string_view text, size_t line, size_t index) {
   const auto chat = static_cast<uint64_t>(fields.Integer("chat", 0, 0, kMaxNumber));
   arrival.stream = fields.Has("chat") ? chat : kUnnamedStream + index;
   arrival.priority = static_cast<int32_t>(fields.Integer("priority", 0, -1000, 1000));
-  arrival.follows = fields.Integer("follows", -1, -1, static_cast<int64_t>(index) - 1);
+  if (fields.Has("prefix") && arrival.prefix_tokens == 0) {
+    fields.Blame("'prefix' goes with 'prefix_tokens' only");
+  }
+  if (fields.Has("follows") && index == 0) {
+    fields.Blame("'follows' names an earlier request, and this is the first");
+  }
+  arrival.follows = fields.Integer("follows", -1, 0, static_cast<int64_t>(index) - 1);
   arrival.cancel_after = fields.Seconds("cancel_after", std::numeric_limits<double>::infinity());
   if (Result<> good = fields.Finish(); !good) return Forward(good);
   return arrival;

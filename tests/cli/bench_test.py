@@ -52,7 +52,7 @@ class Bench(BatonCase):
     def test_serve(self):
         model = cached(SMOL)
         plot = self.folder / "serve.svg"
-        options = ["--quick", "--ctx", "256", "--threads", "2", "--max-running", "3"]
+        options = ["--quick", "--ctx", "256", "--threads", "2", "--max-running", "4"]
         self.check_table(self.ok("bench", "serve", model, *options))
         report = json.loads(self.ok("bench", "serve", model, *options, "--clients", "1,3",
                                     "--rate", "50", "--shared", "15", "--prompt", "80",
@@ -60,7 +60,7 @@ class Bench(BatonCase):
         loads = [(row["clients"], row["requests_per_second"]) for row in report["rows"]]
         self.assertEqual(loads, [(1, 0), (3, 0), (0, 50)])
         for row in report["rows"]:
-            self.assertEqual(row["requests"], 4)
+            self.assertEqual((row["requests"], row["refused"]), (4, 0))
             self.assertGreater(row["ttft_seconds"]["p50"], 0)
             self.assertLessEqual(row["gap_seconds"]["p50"], row["gap_seconds"]["max"])
             # 15 shared tokens fill no block of 64.
@@ -78,6 +78,29 @@ class Bench(BatonCase):
             self.assertIn(wrong[0], self.fails("bench", "serve", model, *wrong, code=2))
         text = self.fails("bench", "serve", model, "--ctx", "100", "--prompt", "90", code=1)
         self.assertIn("154", text)
+
+    def test_serve_keeps_a_place_for_a_long_prompt(self):
+        line = self.fails("bench", "serve", cached(SMOL), "--clients", "1,2", "--max-running", "2",
+                          "--long-prompt", "60", code=2)
+        self.assertIn("--max-running 2 has none: make it 3", line)
+        line = self.fails("bench", "serve", cached(SMOL), "--rate", "1", "--long-prompt", "60",
+                          code=2)
+        self.assertIn("give --clients", line)
+        report = json.loads(self.ok("bench", "serve", cached(SMOL), "--quick", "--ctx", "128",
+                                    "--clients", "17", "--requests", "1", "--prompt", "2",
+                                    "--output", "1", "--long-prompt", "10", "--json"))
+        self.assertEqual(report["max_running"], 18)
+
+    def test_serve_counts_what_an_overload_has_refused(self):
+        report = json.loads(self.ok("bench", "serve", cached(SMOL), "--rate", "1000000",
+                                    "--clients", "1", "--requests", "1500", "--prompt", "2",
+                                    "--output", "1", "--ctx", "64", "--json", timeout=300))
+        closed, load = report["rows"]
+        self.assertEqual((closed["requests"], closed["refused"]), (1500, 0))
+        self.assertEqual(load["requests"], 1500)
+        self.assertGreater(load["refused"], 0)
+        self.assertLess(load["refused"], 500)
+        self.assertLess(load["good_share"], 1)
 
     def test_kernels(self):
         report = json.loads(self.ok("bench", "kernels", "--quick", "--json"))

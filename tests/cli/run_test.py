@@ -125,7 +125,7 @@ class TinyModel(BatonCase):
             other = self.raw(text, *common, "--prefill", "sparse", "--sparse", all_of_it)
             self.assertEqual(other["tokens"], dense["tokens"], all_of_it)
         args = ["run", self.model, "-p", "x"]
-        self.assertIn("--prefill sparse", self.fails(*args, "--sparse", "rule=all", code=1))
+        self.assertIn("--prefill sparse", self.fails(*args, "--sparse", "rule=all", code=2))
         self.assertIn("at least 64", self.fails(*args, "--prefill", "sparse", "--chunk", "63"))
         self.assertIn("dense layer", self.fails(*args, "--prefill", "sparse", "--sparse",
                                                 "dense-layers=99"))

@@ -124,6 +124,32 @@ class Simulate(BatonCase):
             self.assertIn("times.json: ", self.fails(
                 "simulate", "--time-model", self.file("times.json", times)))
 
+    def test_the_windows_share_the_whole_time(self):
+        load = ('{"arrival": 0, "prompt_tokens": 10, "output_tokens": 1}\n'
+                '{"arrival": 600, "prompt_tokens": 10, "output_tokens": 1, "follows": 0}\n')
+        found = self.result("--workload", "-", *TIMES, stdin=load)
+        windows = found["windows"]
+        self.assertIn(len(windows), range(12, 25))
+        self.assertEqual(windows[0]["ttft_seconds"]["count"], 1)
+        self.assertEqual(windows[-1]["ttft_seconds"]["count"], 1)
+        self.assertGreater(windows[-1]["begin"], 0.9 * found["seconds"])
+
+    def test_slow_steps_are_told_apart(self):
+        found = self.result("--step-times", "1000,1000,1000,1000,1000", "--duration", "10")
+        ttft = found["ttft_seconds"]
+        self.assertLess(ttft["p50"], ttft["p90"])
+        self.assertLess(ttft["p99"], ttft["max"] * 1.008)
+        self.assertGreater(ttft["p99"], ttft["max"] / 2)
+
+    def test_lines_are_blamed_by_their_field(self):
+        line = '{"arrival": 0, "prompt_tokens": 9, "output_tokens": 1, %s}'
+        for field, words in (('"promt": 1', "line 1: 'promt' means nothing here"),
+                             ('"prefix": 7', "'prefix' goes with 'prefix_tokens' only"),
+                             ('"follows": -1', "this is the first"),
+                             ('"arrival": 1', "'arrival' stands twice"),
+                             ('"priority": 1e999', "a number that is too large")):
+            self.assertIn(words, self.fails("simulate", "--workload", "-", stdin=line % field))
+
     def test_options_that_exclude_each_other(self):
         cases = [
             (["--workload", "x", "--rate", "1"], "--workload has its own arrivals"),

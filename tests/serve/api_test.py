@@ -3,11 +3,14 @@
 import concurrent.futures
 import json
 import math
+import pathlib
+import re
 import shutil
 import subprocess
 
 from server_case import CHAT, PLAIN, Server, ServerCase, main, user, wait_until
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LONG = "The quick brown fox jumps over the lazy dog. " * 20
 
 
@@ -29,6 +32,31 @@ class Api(ServerCase):
         self.assertEqual(len(reasons), 1)
         self.assertEqual(roles, 1 if path == CHAT else 0)
         return text, reasons[0], tokens
+
+    def test_the_manual_lists_what_is_refused(self):
+        source = (ROOT / "src/serve/unsupported_fields.cc").read_text()
+        names = re.findall(r'\.name = "(\w+)"', source)
+        self.assertGreater(len(names), 30)
+        manual = (ROOT / "docs/serve.md").read_text()
+        for name in names:
+            self.assertIn(f"`{name}`", manual)
+            for path, body in ((CHAT, {"messages": user("x")}), (PLAIN, {"prompt": "x"})):
+                status, _, text = self.server.ask("POST", path, {**body, name: {"some": "thing"}})
+                self.assertEqual((status, json.loads(text)["error"]["param"]), (400, name))
+
+    def test_a_ban_is_a_ban(self):
+        size = json.loads(self.server.ask("GET", "/v1/models")[2])["data"][0]["vocab_size"]
+        ban = {str(token): -100 for token in range(size)}
+        body = {"prompt": "x", "logit_bias": ban}
+        status, _, text = self.server.ask("POST", PLAIN, body)
+        self.assertEqual(status, 400, text)
+        self.assertIn("bans all", json.loads(text)["error"]["message"])
+        # The last one is all that is left, however hot.
+        del ban[str(size - 1)]
+        only = self.post(PLAIN, prompt="x", logit_bias=ban, temperature=1e9, max_tokens=3,
+                         ignore_eos=True)
+        piece = self.post("/detokenize", tokens=[size - 1])["content"]
+        self.assertEqual(only["choices"][0]["text"], piece * 3)
 
     def test_pieces_add_up_to_the_whole(self):
         greedy = {"temperature": 0, "max_tokens": 24}

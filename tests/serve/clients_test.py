@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from server_case import ServerCase, main
+from server_case import Server, ServerCase, main
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PORT = 8080  # in the README
@@ -70,6 +70,16 @@ for chunk in client.chat.completions.create(stream=True, **{**ask, "max_completi
 print("openai", openai.__version__)
 '''
 
+RETRIEVE = '''
+import sys
+import openai
+
+url, model = sys.argv[1:]
+client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+assert [one.id for one in client.models.list()] == [model]
+assert client.models.retrieve(model).id == model
+'''
+
 HTTPX = '''
 import asyncio
 import sys
@@ -109,6 +119,13 @@ class Clients(ServerCase):
     def test_openai(self):
         self.assertRegex(self.run_code(OPENAI, self.server.url, self.server.model),
                          r"^openai \d")
+
+    def test_openai_finds_a_model_of_any_name(self):
+        server = Server(self.folder, "--name", "org/My-Model%2F", name="named")
+        try:
+            self.run_code(RETRIEVE, server.url, "org/My-Model%2F")
+        finally:
+            self.assertEqual(server.stop(), 0)
 
     def test_httpx(self):
         self.assertRegex(self.run_code(HTTPX, self.server.url, self.server.model), r"^httpx \d")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """How the server stops: SIGTERM drains, a second signal does not wait."""
+import fcntl
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from server_case import (BATON, CHAT, PLAIN, SLOW, SMOL, BatonCase, Server, cached, main,
+from server_case import (BATON, CHAT, PLAIN, READY, SLOW, SMOL, BatonCase, Server, cached, main,
                          request_bytes, user, wait_until)
 
 from process_state import is_mapped  # server_case knows where it is
@@ -48,6 +49,26 @@ class Stop(BatonCase):
             idle.close()
             with self.assertRaises(OSError):
                 socket.create_connection(("127.0.0.1", server.port), timeout=5)
+
+    def test_a_log_that_nobody_reads_keeps_nobody(self):
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(writer, b"x" * 4096)
+        with open(self.folder / "log.out", "wb") as out:
+            process = subprocess.Popen([BATON, "serve", cached(SMOL), "--port", "0"], stdout=out,
+                                       stderr=writer)
+        self.addCleanup(process.kill)
+        os.close(writer)
+        self.addCleanup(os.close, reader)
+        wait_until(lambda: READY.search((self.folder / "log.out").read_text()), "it is ready", 120)
+        port = int(READY.search((self.folder / "log.out").read_text()).group(2))
+        # Each refusal is a line of the log.
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+                client.sendall(request_bytes(PLAIN, {"prompt": 5}))
+                self.assertTrue(client.recv(100).startswith(b"HTTP/1.1 400"))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30), 0)
 
     def test_running_streams_are_finished_and_new_work_is_refused(self):
         server = self.start("--drain-seconds", "60")
@@ -111,8 +132,17 @@ class Stop(BatonCase):
         text = self.ok("serve", cached(SMOL), "--print-config", "--max-running", "3",
                        "--kv-tokens", "9000", "--max-queue", "7")
         for line in ("max_running = 3", "kv_tokens = 9000", "max_queue_requests = 7",
-                     "max_body_bytes = 33554432", "prefix_cache = true"):
+                     "max_body_bytes = 33554432", "prefix_cache = true", "drain_seconds = 30",
+                     "keep_alive_ms = 5000", "max_choices = 128", "max_json_depth = 64"):
             self.assertIn(line + "\n", text)
+        names = [line.split(" = ")[0] for line in text.splitlines()]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_a_configuration_that_cannot_start_is_not_printed(self):
+        arguments = ["serve", cached(SMOL), "--port", "0", "--kv-tokens", "1000"]
+        self.assertEqual(self.fails(*arguments, "--print-config"), self.fails(*arguments))
+        self.assertIn("takes a whole number from 1",
+                      self.fails(*arguments, "--print-config", "--max-queue", "0", code=2))
 
 
 if __name__ == "__main__":
