@@ -100,7 +100,7 @@ class TuneCommand final : public Command {
                         .help = "Where to save it (default: MODEL.tune.json; elsewhere nothing "
                                 "finds it)"},
                        &output_);
-    compute_.Declare(options);
+    compute_.DeclareWithoutPrefill(options);
   }
 
   Result<> Check() override {
@@ -112,10 +112,6 @@ class TuneCommand final : public Command {
   Result<> Run(Console& console) override {
     const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
-    if (load->prefill_policy || load->tuned_prefill != TunedPrefill::kNone) {
-      return Fail(ErrorCode::kInvalid,
-                  "tune finds out how prompts are best read; it takes no --prefill");
-    }
     const Result<GgufFile> file = GgufFile::Open(model_.path());
     if (!file) return Forward(file);
     const std::string path = output_.value_or(TunePathOf(*file));

@@ -34,9 +34,10 @@ class Tuned(BatonCase):
         self.assertIn("tune file", self.fails("tune", path, "--text", TEXT))
         self.assertEqual(file.read_text(), '{"recipe": 1}')
         file.unlink()
-        self.assertIn("--prefill", self.fails("tune", path, "--text", TEXT, "--prefill", "sparse"))
+        self.assertIn("--prefill", self.fails("tune", path, "--text", TEXT, "--prefill", "sparse",
+                                              code=2))
 
-        result = json.loads(self.ok("tune", path, "--text", TEXT, "--tokens", "1536", "--kl", "0.05",
+        result = json.loads(self.ok("tune", path, "--text", TEXT, "--tokens", "1024", "--kl", "0.05",
                                     "--json", timeout=900))
         saved = json.loads(file.read_text())
         self.assertEqual(result["file"], str(file))
