@@ -99,10 +99,11 @@ Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
   const KeptSequence* kept = scheduler_.sessions().Find(session);
   if (kept == nullptr || kept->ledger.computed == 0) {
     if (StatesPrefill({}, *model_)) {
-      return Fail(ErrorCode::kInvalid,
-                  "there is no cache to save: of a sparse prefill only whole tiles before the dense "
-                  "ones at its end can serve another prompt, and this prompt has none; take a "
-                  "longer prompt or --prefill dense");
+      return Fail(
+          ErrorCode::kInvalid,
+          "there is no cache to save: of a sparse prefill only whole tiles before the dense "
+          "ones at its end can serve another prompt, and this prompt has none; take a "
+          "longer prompt or --prefill dense");
     }
     return Fail(ErrorCode::kInvalid, "there is no cache to save: nothing was computed");
   }

@@ -251,8 +251,9 @@ TEST(Relations, AStepCancelledByAnotherThreadLeavesWhatWasBefore) {
   }
 }
 
-// The rows of a tile of a sparse prefill choose together, so a step that has only some of them would
-// give other bits: it is refused. The prompt's last tile may be short, what follows it may be cut.
+// The rows of a tile of a sparse prefill choose together, so a step that has only some of them
+// would give other bits: it is refused. The prompt's last tile may be short, what follows it may be
+// cut.
 TEST(Relations, AStepThatCutsASparseTileIsRefused) {
   const Model model = LoadTiny({.layers = 2});
   const SparsePolicy policy{.tile_positions = 32};

@@ -70,7 +70,8 @@ TEST(OriginRulesTest, AnAllowedPageMaySendTheFieldsItAsksFor) {
   const auto allowed = [](const std::string& wanted) {
     HttpRequest request = Ask("localhost", "https://chat.example");
     request.fields.push_back({.name = "Access-Control-Request-Headers", .value = wanted});
-    for (const HttpField& field : PreflightResponse(OriginVerdict::kAllowed, request).fields) {
+    for (const HttpField& field :
+         PreflightResponse(OriginVerdict::kAllowed, request, "POST").fields) {
       if (field.name == "Access-Control-Allow-Headers") return field.value;
     }
     return std::string("none");

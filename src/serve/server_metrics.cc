@@ -60,9 +60,10 @@ struct ServerMetrics::Parts {
   Gauge& blocks_cached = blocks.Add({{"state", "cached"}});
   prometheus::Family<Counter>& disk = prometheus::BuildCounter()
                                           .Name("baton_kv_disk_blocks_total")
-                                          .Help("Blocks of the KV cache on disk: read, written, "
-                                                "skipped since too many waited, failed since the "
-                                                "disk refused.")
+                                          .Help(
+                                              "Blocks of the KV cache on disk: read, written, "
+                                              "skipped since too many waited, failed since the "
+                                              "disk refused.")
                                           .Register(registry);
   Counter& disk_read = disk.Add({{"outcome", "read"}});
   Counter& disk_written = disk.Add({{"outcome", "written"}});
