@@ -10,8 +10,8 @@
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/plot_file.h"
 #include "cli/progress.h"
+#include "cli/report_output.h"
 #include "model/model_spec.h"
 #include "threads/pool.h"
 
@@ -87,40 +87,31 @@ class BenchModelCommand final : public Command {
         {.min = 1, .max = kMostRounds}, &repeat_);
     DeclareQuick(options, &is_quick_);
     options.Group("Report");
-    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
     options.Flag({.names = "--csv", .value = "", .help = "Print comma-separated values"}, &csv_);
-    options.OutputFile({.names = "--plot",
-                        .value = "FILE",
-                        .help = "Write a plot as SVG besides: speed and limit by prompt, depth and "
-                                "batch"},
-                       &plot_path_);
+    output_.Declare(options,
+                    "Write a plot as SVG besides: speed and limit by prompt, depth and "
+                    "batch");
   }
 
   Result<> Check() override {
-    if (json_ && csv_) return Fail(ErrorCode::kInvalid, "--json and --csv exclude each other");
+    if (output_.is_json() && csv_)
+      return Fail(ErrorCode::kInvalid, "--json and --csv exclude each other");
     return model_.Check();
   }
 
   Result<> Run(Console& console) override {
-    std::optional<PlotFile> plot;
-    if (plot_path_.has_value()) {
-      Result<PlotFile> file = PlotFile::Open(*plot_path_);
-      if (!file) return Forward(file);
-      plot.emplace(*std::move(file));
-    }
+    if (Result<> opened = output_.Open(); !opened) return opened;
     const Result<ModelReport> report = Measure(console);
     console.status.Clear();
     if (!report) return Forward(report);
-    if (plot.has_value()) {
-      if (Result<> written = plot->Write(ModelAsSvg(*report)); !written) return written;
-    }
     // The other forms have them.
     for (const std::string& note : csv_ ? report->notes : std::vector<std::string>()) {
       (void)console.err.Write("baton: note: " + note + "\n");
     }
-    return console.out.Write(json_  ? ModelAsJson(*report)
-                             : csv_ ? ModelAsCsv(*report)
-                                    : ModelAsText(*report));
+    return output_.Write({.text = [&] { return csv_ ? ModelAsCsv(*report) : ModelAsText(*report); },
+                          .json = [&] { return ModelAsJson(*report); },
+                          .svg = [&] { return ModelAsSvg(*report); }},
+                         console);
   }
 
  private:
@@ -163,10 +154,9 @@ class BenchModelCommand final : public Command {
   std::optional<std::string> precision_;
   std::optional<int64_t> chunk_;
   std::optional<int64_t> repeat_;
-  std::optional<std::string> plot_path_;
   bool no_packed_ = false;
   bool is_quick_ = false;
-  bool json_ = false;
+  ReportOutput output_;
   bool csv_ = false;
 };
 

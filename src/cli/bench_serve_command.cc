@@ -11,8 +11,8 @@
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/plot_file.h"
 #include "cli/progress.h"
+#include "cli/report_output.h"
 #include "model/model_spec.h"
 
 namespace baton {
@@ -99,11 +99,7 @@ class BenchServeCommand final : public Command {
                   .help = "A good answer has no longer gap between tokens (default: 0.2)"},
                  {.min = 0, .max = 1e6}, &gap_limit_);
     DeclareQuick(options, &is_quick_);
-    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.OutputFile({.names = "--plot",
-                        .value = "FILE",
-                        .help = "Write a plot as SVG besides: times and throughput by load"},
-                       &plot_path_);
+    report_output_.Declare(options, "Write a plot as SVG besides: times and throughput by load");
   }
 
   Result<> Check() override {
@@ -118,12 +114,7 @@ class BenchServeCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
-    std::optional<PlotFile> plot;
-    if (plot_path_.has_value()) {
-      Result<PlotFile> file = PlotFile::Open(*plot_path_);
-      if (!file) return Forward(file);
-      plot.emplace(*std::move(file));
-    }
+    if (Result<> opened = report_output_.Open(); !opened) return opened;
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
     load->max_running = static_cast<int32_t>(MaxRunning());
@@ -133,10 +124,10 @@ class BenchServeCommand final : public Command {
     const Result<ServeReport> report = Measure(suite, console);
     console.status.Clear();
     if (!report) return compute_.Finish(Forward(report), console);
-    if (plot.has_value()) {
-      if (Result<> written = plot->Write(ServeAsSvg(*report)); !written) return written;
-    }
-    return compute_.Finish(console.out.Write(json_ ? ServeAsJson(*report) : ServeAsText(*report)),
+    return compute_.Finish(report_output_.Write({.text = [&] { return ServeAsText(*report); },
+                                                 .json = [&] { return ServeAsJson(*report); },
+                                                 .svg = [&] { return ServeAsSvg(*report); }},
+                                                console),
                            console);
   }
 
@@ -205,9 +196,8 @@ class BenchServeCommand final : public Command {
   std::optional<int64_t> kv_tokens_;
   std::optional<double> ttft_limit_;
   std::optional<double> gap_limit_;
-  std::optional<std::string> plot_path_;
   bool is_quick_ = false;
-  bool json_ = false;
+  ReportOutput report_output_;
 };
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
-#include "cli/plot_file.h"
 #include "cli/progress.h"
+#include "cli/report_output.h"
 #include "evaluate/density_text.h"
 #include "kernels/sparse_policy_text.h"
 
@@ -42,11 +42,7 @@ class EvalDensityCommand final : public Command {
                     .value = "LAYER:HEAD",
                     .help = "The layer and KV head whose blocks to map"},
                    [this](const std::string& given) { return TakeMap(given); });
-    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.OutputFile({.names = "--plot",
-                        .value = "FILE",
-                        .help = "Write densities, and the map, as SVG besides"},
-                       &plot_path_);
+    output_.Declare(options, "Write densities, and the map, as SVG besides");
     compute_.DeclareWithoutPrefill(options);
   }
 
@@ -60,12 +56,7 @@ class EvalDensityCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
-    std::optional<PlotFile> plot;
-    if (plot_path_.has_value()) {
-      Result<PlotFile> file = PlotFile::Open(*plot_path_);
-      if (!file) return Forward(file);
-      plot.emplace(*std::move(file));
-    }
+    if (Result<> opened = output_.Open(); !opened) return opened;
     const Result<std::string> text = text_.Read(console);
     if (!text) return Forward(text);
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
@@ -75,7 +66,7 @@ class EvalDensityCommand final : public Command {
     if (!model) return Forward(model);
     const Result<std::vector<TokenId>> tokens = PromptTokens(*model, *text, tokens_);
     if (!tokens) return Forward(tokens);
-    return compute_.Finish(Measure(*tokens, *model, plot, console), console);
+    return compute_.Finish(Measure(*tokens, *model, console), console);
   }
 
  private:
@@ -95,8 +86,7 @@ class EvalDensityCommand final : public Command {
     return Fail(ErrorCode::kInvalid, " takes LAYER:HEAD, two whole numbers, not '" + given + "'");
   }
 
-  Result<> Measure(const std::vector<TokenId>& tokens, LoadedModel& model,
-                   std::optional<PlotFile>& plot, Console& console) {
+  Result<> Measure(const std::vector<TokenId>& tokens, LoadedModel& model, Console& console) {
     DensityReport report = {.model = model_.path(),
                             .text = text_.Name(),
                             .num_tokens = std::ssize(tokens),
@@ -113,10 +103,10 @@ class EvalDensityCommand final : public Command {
     progress.Clear();
     if (!result) return Forward(result);
     report.result = *std::move(result);
-    if (plot.has_value()) {
-      if (Result<> written = plot->Write(DensityAsSvg(report)); !written) return written;
-    }
-    return console.out.Write(json_ ? DensityAsJson(report) : DensityAsText(report));
+    return output_.Write({.text = [&] { return DensityAsText(report); },
+                          .json = [&] { return DensityAsJson(report); },
+                          .svg = [&] { return DensityAsSvg(report); }},
+                         console);
   }
 
   ModelArgument model_;
@@ -125,8 +115,7 @@ class EvalDensityCommand final : public Command {
   std::vector<SparsePolicy> policies_;
   std::optional<DenseHead> map_;
   std::optional<int64_t> tokens_;
-  std::optional<std::string> plot_path_;
-  bool json_ = false;
+  ReportOutput output_;
 };
 
 }  // namespace

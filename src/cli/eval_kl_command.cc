@@ -8,8 +8,8 @@
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
-#include "cli/plot_file.h"
 #include "cli/progress.h"
+#include "cli/report_output.h"
 #include "evaluate/divergence_text.h"
 #include "evaluate/policy_label.h"
 #include "kernels/sparse_policy_text.h"
@@ -61,17 +61,14 @@ class EvalKlCommand final : public Command {
     options.Integer(
         {.names = "--repeat", .value = "R", .help = "Rounds of timing; 0 for none (default: 3)"},
         {.min = 0, .max = kMaxRounds}, &repeat_);
-    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.OutputFile(
-        {.names = "--plot", .value = "FILE", .help = "Write loss against time as SVG besides"},
-        &plot_path_);
+    output_.Declare(options, "Write loss against time as SVG besides");
     compute_.DeclareWithoutPrefill(options);
   }
 
   Result<> Check() override {
     if (Result<> model = model_.Check(); !model) return model;
     if (Result<> text = text_.Check(); !text) return text;
-    if (plot_path_.has_value() && repeat_ == 0) {
+    if (output_.has_plot() && repeat_ == 0) {
       return Fail(ErrorCode::kInvalid, "--plot shows times, and --repeat 0 takes none");
     }
     if (policies_.empty()) policies_.push_back(DefaultSparsePolicy());
@@ -85,12 +82,7 @@ class EvalKlCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
-    std::optional<PlotFile> plot;
-    if (plot_path_.has_value()) {
-      Result<PlotFile> file = PlotFile::Open(*plot_path_);
-      if (!file) return Forward(file);
-      plot.emplace(*std::move(file));
-    }
+    if (Result<> opened = output_.Open(); !opened) return opened;
     const Result<std::string> text = text_.Read(console);
     if (!text) return Forward(text);
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
@@ -100,12 +92,11 @@ class EvalKlCommand final : public Command {
     if (!model) return Forward(model);
     const Result<std::vector<TokenId>> tokens = PromptTokens(*model, *text, tokens_);
     if (!tokens) return Forward(tokens);
-    return compute_.Finish(Compare(*tokens, *model, plot, console), console);
+    return compute_.Finish(Compare(*tokens, *model, console), console);
   }
 
  private:
-  Result<> Compare(const std::vector<TokenId>& tokens, LoadedModel& model,
-                   std::optional<PlotFile>& plot, Console& console) {
+  Result<> Compare(const std::vector<TokenId>& tokens, LoadedModel& model, Console& console) {
     DivergenceReport report = {
         .model = model_.path(),
         .text = text_.Name(),
@@ -129,10 +120,10 @@ class EvalKlCommand final : public Command {
     progress.Clear();
     if (!result) return Forward(result);
     report.result = *std::move(result);
-    if (plot.has_value()) {
-      if (Result<> written = plot->Write(DivergenceAsSvg(report)); !written) return written;
-    }
-    return console.out.Write(json_ ? DivergenceAsJson(report) : DivergenceAsText(report));
+    return output_.Write({.text = [&] { return DivergenceAsText(report); },
+                          .json = [&] { return DivergenceAsJson(report); },
+                          .svg = [&] { return DivergenceAsSvg(report); }},
+                         console);
   }
 
   ModelArgument model_;
@@ -142,9 +133,8 @@ class EvalKlCommand final : public Command {
   std::optional<int64_t> tokens_;
   std::optional<int64_t> positions_;
   std::optional<int64_t> repeat_;
-  std::optional<std::string> plot_path_;
   bool has_baselines_ = false;
-  bool json_ = false;
+  ReportOutput output_;
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
-#include "cli/plot_file.h"
 #include "cli/progress.h"
+#include "cli/report_output.h"
 #include "evaluate/needle_text.h"
 #include "kernels/sparse_policy_text.h"
 
@@ -61,11 +61,7 @@ class EvalNeedleCommand final : public Command {
                      .help = "Of names, codes and plain sentences (default: 1)"},
                     {.min = 0, .max = (int64_t{1} << 53)}, &seed_);
     DeclarePolicies(options, &policies_);
-    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.OutputFile({.names = "--plot",
-                        .value = "FILE",
-                        .help = "Write what was found by depth and length as SVG besides"},
-                       &plot_path_);
+    output_.Declare(options, "Write what was found by depth and length as SVG besides");
     compute_.DeclareWithoutPrefill(options);
   }
 
@@ -77,12 +73,7 @@ class EvalNeedleCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
-    std::optional<PlotFile> plot;
-    if (plot_path_.has_value()) {
-      Result<PlotFile> file = PlotFile::Open(*plot_path_);
-      if (!file) return Forward(file);
-      plot.emplace(*std::move(file));
-    }
+    if (Result<> opened = output_.Open(); !opened) return opened;
     const int64_t longest = *std::max_element(lengths_.begin(), lengths_.end());
     const auto seed = static_cast<uint64_t>(seed_.value_or(1));
     const Result<std::string> text =
@@ -93,12 +84,11 @@ class EvalNeedleCommand final : public Command {
     if (!load->context_tokens.has_value()) load->context_tokens = longest;
     Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
-    return compute_.Finish(Measure(*text, seed, *model, plot, console), console);
+    return compute_.Finish(Measure(*text, seed, *model, console), console);
   }
 
  private:
-  Result<> Measure(const std::string& text, uint64_t seed, LoadedModel& model,
-                   std::optional<PlotFile>& plot, Console& console) {
+  Result<> Measure(const std::string& text, uint64_t seed, LoadedModel& model, Console& console) {
     Progress progress(
         console.status, console.clock,
         {.what = "Searching", .unit = ProgressUnit::kTokens, .columns = console.columns});
@@ -121,10 +111,10 @@ class EvalNeedleCommand final : public Command {
                                  .depths = depths_,
                                  .policies = policies_,
                                  .result = *std::move(result)};
-    if (plot.has_value()) {
-      if (Result<> written = plot->Write(NeedleAsSvg(report)); !written) return written;
-    }
-    return console.out.Write(json_ ? NeedleAsJson(report) : NeedleAsText(report));
+    return output_.Write({.text = [&] { return NeedleAsText(report); },
+                          .json = [&] { return NeedleAsJson(report); },
+                          .svg = [&] { return NeedleAsSvg(report); }},
+                         console);
   }
 
   ModelArgument model_;
@@ -135,8 +125,7 @@ class EvalNeedleCommand final : public Command {
   std::vector<SparsePolicy> policies_;
   std::optional<int64_t> trials_;
   std::optional<int64_t> seed_;
-  std::optional<std::string> plot_path_;
-  bool json_ = false;
+  ReportOutput output_;
 };
 
 }  // namespace

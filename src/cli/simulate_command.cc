@@ -10,7 +10,7 @@
 
 #include "base/number_text.h"
 #include "cli/bench_options.h"
-#include "cli/plot_file.h"
+#include "cli/report_output.h"
 #include "cli/simulate_report.h"
 #include "simulate/simulation.h"
 #include "simulate/step_times.h"
@@ -54,12 +54,9 @@ class SimulateCommand final : public Command {
     DeclareScheduler(options);
     DeclareTimes(options);
     options.Group("Report");
-    options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.OutputFile({.names = "--plot",
-                        .value = "FILE",
-                        .help = "Write a plot as SVG besides: time to first token and gaps between "
-                                "tokens over the time"},
-                       &plot_path_);
+    output_.Declare(options,
+                    "Write a plot as SVG besides: time to first token and gaps between "
+                    "tokens over the time");
   }
 
   Result<> Check() override {
@@ -94,12 +91,7 @@ class SimulateCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
-    std::optional<PlotFile> plot;
-    if (plot_path_.has_value()) {
-      Result<PlotFile> file = PlotFile::Open(*plot_path_);
-      if (!file) return Forward(file);
-      plot.emplace(*std::move(file));
-    }
+    if (Result<> opened = output_.Open(); !opened) return opened;
     Result<StepTimeCoefficients> times = Times(console);
     if (!times) return Forward(times);
     const Result<Workload> workload = Load(console);
@@ -117,12 +109,10 @@ class SimulateCommand final : public Command {
     const Result<SimulationResult> result = Simulate(*workload, options);
     console.status.Clear();
     if (!result) return Forward(result);
-    if (plot.has_value()) {
-      const std::string svg = SimulationAsSvg(*result, Subtitle(*result));
-      if (Result<> written = plot->Write(svg); !written) return written;
-    }
-    return console.out.Write(json_ ? SimulationAsJson(*result, options)
-                                   : SimulationAsText(*result));
+    return output_.Write({.text = [&] { return SimulationAsText(*result); },
+                          .json = [&] { return SimulationAsJson(*result, options); },
+                          .svg = [&] { return SimulationAsSvg(*result, Subtitle(*result)); }},
+                         console);
   }
 
  private:
@@ -368,8 +358,7 @@ class SimulateCommand final : public Command {
   std::optional<StepTimeCoefficients> step_times_;
   std::optional<std::string> time_model_path_;
   std::optional<double> noise_;
-  std::optional<std::string> plot_path_;
-  bool json_ = false;
+  ReportOutput output_;
 };
 
 }  // namespace
