@@ -50,7 +50,6 @@ class Cache(BatonCase):
         self.ask("--save-kv", saved)
         run = ["run", cached(SMOL), "-p", "Hello", "-n", "1", "--load-kv"]
         self.assertIn("another --precision", self.fails(*run, saved, "--precision", "exact"))
-        self.assertIn("another prefill policy", self.fails(*run, saved, "--prefill", "sparse"))
         self.assertIn("another model", self.fails("run", cached(GEMMA), "--raw", "-p", "Hello", "-n",
                                                   "1", "--load-kv", saved))
         self.assertRegex(self.fails(*run, saved, "--ctx", "64"), r"more than the context of 64.*--ctx")
@@ -68,11 +67,24 @@ class Cache(BatonCase):
 
     def test_a_short_sparse_prompt_leaves_nothing_to_save(self):
         saved = self.folder / "short.kv"
-        said = self.fails("run", cached(SMOL), "-p", "hi", "-n", "1", "--prefill", "sparse",
+        done = self.baton("run", cached(SMOL), "-p", "hi", "-n", "1", "--prefill", "sparse",
                           "--save-kv", saved)
+        self.assertEqual(done.returncode, 1)
+        said = done.stderr.decode().splitlines()[-1]
         self.assertIn("whole tiles", said)
         self.assertIn("--prefill dense", said)
         self.assertFalse(saved.exists())
+
+    def test_a_sparse_cache_serves_its_policy_only(self):
+        saved = self.folder / "sparse.kv"
+        sparse = ["--prefill", "sparse"]
+        first = self.ask(*sparse, "--save-kv", saved)
+        again = self.ask(*sparse, "--load-kv", saved)
+        self.assertGreater(again["figures"]["cached_tokens"], 64)
+        self.assertEqual(again["tokens"], first["tokens"])
+        run = ["run", cached(SMOL), "-p", "Hello", "-n", "1", "--load-kv", saved]
+        for options in ([], [*sparse, "--sparse", "rule=all"]):
+            self.assertIn("another prefill policy", self.fails(*run, *options))
 
     def test_a_cache_of_no_use_is_told(self):
         saved = self.folder / "useless.kv"

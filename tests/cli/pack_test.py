@@ -81,7 +81,7 @@ class Packed(BatonCase):
         steps = [event for event in events if event["name"].endswith("step")]
         self.assertEqual([event["name"] for event in steps],
                          ["prefill step", "decode step", "decode step"])
-        queries = [event for event in events if event["name"] == "query"]
+        queries = [event for event in events if event["name"] == "query, key, value"]
         self.assertEqual(len(queries), 3 * 30)
         self.assertEqual({event["args"]["layer"] for event in queries}, set(range(30)))
         for event in events:
