@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Tuned models: tune, --prefill auto, and --prefill sparse that finds a tune file."""
 import json
+import os
 import pathlib
 import shutil
 import tempfile
+import unittest
 
 from baton_case import SMOL, BatonCase, cached, main
 
@@ -22,6 +24,7 @@ class Tuned(BatonCase):
         return json.loads(self.ok("run", path, "-p", words, "--raw", "-n", "4", "--temp", "0",
                                   "--json", "--logprobs", "1", *options))
 
+    @unittest.skipUnless(os.environ.get("BATON_NIGHTLY"), "takes minutes: tests/nightly runs it")
     def test_tune_and_auto(self):
         path = self.model()
         file = pathlib.Path(f"{path}.tune.json")
