@@ -6,6 +6,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <optional>
 #include <utility>
 
 namespace baton {
@@ -16,22 +17,20 @@ namespace http = boost::beast::http;
 using BoostError = beast::error_code;
 
 constexpr size_t kMaxContentLengthDigits = 15;
+constexpr size_t kMaxChunkSizeDigits = 12;
 // A chunk's size line that does not end within so many bytes has no honest use.
 constexpr size_t kMaxChunkLine = 4096;
-// A chunked body ends with "0\r\n\r\n" at least, so as long as it has not ended this much is still
-// to come; Beast, given the first line of that end again, asserts that it is there.
-constexpr size_t kLeastChunkedRest = 5;
 
 std::string_view View(beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Takes over what Beast finds.
+// Takes over what Beast finds: in heads, and in bodies of a stated length. Chunked bodies are read
+// here: where Beast takes a line to end depends on how the bytes arrive.
 class Events final : public http::basic_parser<true> {
  public:
   HttpRequest request;
   int version = 0;
-  bool in_body = false;
 
  private:
   void on_request_impl(http::verb, beast::string_view method, beast::string_view target,
@@ -43,20 +42,17 @@ class Events final : public http::basic_parser<true> {
   void on_response_impl(int, beast::string_view, int, BoostError&) override {}
   void on_field_impl(http::field, beast::string_view name, beast::string_view value,
                      BoostError&) override {
-    // Fields behind a chunked body mean nothing here.
-    if (in_body) return;
     request.fields.push_back({.name = std::string(View(name)), .value = std::string(View(value))});
   }
-  void on_header_impl(BoostError&) override { in_body = true; }
+  void on_header_impl(BoostError&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&, BoostError&) override {}
   std::size_t on_body_impl(beast::string_view body, BoostError&) override {
     request.body.append(body.data(), body.size());
     return body.size();
   }
   void on_chunk_header_impl(std::uint64_t, beast::string_view, BoostError&) override {}
-  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view body, BoostError&) override {
-    request.body.append(body.data(), body.size());
-    return body.size();
+  std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view, BoostError&) override {
+    return 0;
   }
   void on_finish_impl(BoostError&) override {}
 };
@@ -64,6 +60,26 @@ class Events final : public http::basic_parser<true> {
 bool IsDigits(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The size at the start of a chunk's line; nothing if the line is none. Of what follows a semicolon
+// only the quotes are looked at: one that stays open would hold the line's end for some readers.
+std::optional<int64_t> ChunkSize(std::string_view line) {
+  const std::string_view hexadecimal = "0123456789abcdef";
+  int64_t size = 0;
+  size_t digits = 0;
+  for (; digits < line.size(); ++digits) {
+    const char byte = line[digits];
+    const size_t value = hexadecimal.find(byte >= 'A' && byte <= 'F' ? byte - 'A' + 'a' : byte);
+    if (value == std::string_view::npos) break;
+    if (digits == kMaxChunkSizeDigits) return std::nullopt;
+    size = size * 16 + static_cast<int64_t>(value);
+  }
+  line.remove_prefix(digits);
+  while (line.starts_with(' ') || line.starts_with('\t')) line.remove_prefix(1);
+  if (digits == 0 || (!line.empty() && line.front() != ';')) return std::nullopt;
+  if (std::count(line.begin(), line.end(), '"') % 2 != 0) return std::nullopt;
+  return size;
 }
 
 // Whether a comma-separated list has the word.
@@ -110,6 +126,8 @@ class HttpParser::State {
   const std::string& refusal() const { return refusal_; }
 
  private:
+  enum class ChunkState : std::uint8_t { kSize, kData, kTrailer };
+
   Step Refuse(int status, std::string why) {
     refusal_status_ = status;
     refusal_ = std::move(why);
@@ -164,6 +182,7 @@ class HttpParser::State {
     if (Step step = CheckHead(); step.progress == Progress::kRefused) return step;
     head_done_ = true;
     head_ = {};
+    last_ = 0;
     events_.eager(true);
     return {.progress = Progress::kHead, .consumed = used};
   }
@@ -241,21 +260,76 @@ class HttpParser::State {
     return Refuse(400, "the target is no path");
   }
 
+  // A chunked body, byte by byte but for the chunks' own bytes.
+  Step FeedChunks(std::string_view data) {
+    size_t used = 0;
+    while (used < data.size()) {
+      if (chunk_state_ == ChunkState::kData && chunk_rest_ > 0) {
+        const size_t taken = std::min(data.size() - used, static_cast<size_t>(chunk_rest_));
+        events_.request.body.append(data.substr(used, taken));
+        chunk_rest_ -= static_cast<int64_t>(taken);
+        used += taken;
+        continue;
+      }
+      const char byte = data[used++];
+      if (const char* why = Questionable(byte)) return Refuse(400, why);
+      if (chunk_state_ == ChunkState::kData && byte != '\r' && byte != '\n') {
+        return Refuse(400, "a chunk is longer than it says");
+      }
+      last_ = byte;
+      line_ += byte;
+      if (line_.size() > kMaxChunkLine) return Refuse(400, "a line of a chunked body is too long");
+      if (!line_.ends_with("\r\n")) continue;
+      line_.resize(line_.size() - 2);
+      const Step step = EndChunkLine();
+      line_.clear();
+      if (step.progress == Progress::kRefused) return step;
+      if (step.progress == Progress::kDone) {
+        return {.progress = Progress::kDone, .consumed = used};
+      }
+    }
+    return {.progress = Progress::kNeedMore, .consumed = used};
+  }
+
+  // A line has ended: a chunk's size, the nothing behind its bytes, or a field behind the last one.
+  Step EndChunkLine() {
+    if (chunk_state_ == ChunkState::kData) {
+      chunk_state_ = ChunkState::kSize;
+      return {};
+    }
+    if (chunk_state_ == ChunkState::kTrailer) {
+      if (line_.empty()) return {.progress = Progress::kDone};
+      trailer_bytes_ += std::ssize(line_);
+      if (trailer_bytes_ > limits_.max_head_bytes) {
+        return Refuse(431, "the fields behind the body are too long");
+      }
+      const size_t colon = line_.find(':');
+      const bool is_field =
+          colon != std::string::npos && colon > 0 && line_.find_first_of(" \t") > colon;
+      return is_field ? Step{} : Refuse(400, "behind the body stands what is no field");
+    }
+    const std::optional<int64_t> size = ChunkSize(line_);
+    if (!size) return Refuse(400, "a chunk's size is no number");
+    if (*size > limits_.max_body_bytes - std::ssize(events_.request.body)) {
+      return Refuse(413, fmt::format("the body is longer than {} bytes", limits_.max_body_bytes));
+    }
+    chunk_state_ = *size == 0 ? ChunkState::kTrailer : ChunkState::kData;
+    chunk_rest_ = *size;
+    last_ = 0;
+    return {};
+  }
+
   Step FeedBody(std::string_view data) {
+    if (is_chunked_) return FeedChunks(data);
     size_t used = 0;
     BoostError error;
-    const size_t least = is_chunked_ ? kLeastChunkedRest : 1;
-    while (!events_.is_done() && data.size() - used >= least) {
+    while (!events_.is_done() && used < data.size()) {
       const size_t taken =
           events_.put(boost::asio::const_buffer(data.data() + used, data.size() - used), error);
       used += taken;
       if (error || taken == 0) break;
     }
-    if (error == http::error::need_more) {
-      error = {};
-      if (data.size() - used > kMaxChunkLine) return Refuse(400, "a chunk's head is too long");
-    }
-    if (error) return RefuseFor(error);
+    if (error && error != http::error::need_more) return RefuseFor(error);
     return {.progress = events_.is_done() ? Progress::kDone : Progress::kNeedMore,
             .consumed = used};
   }
@@ -278,6 +352,10 @@ class HttpParser::State {
   bool keep_alive_ = false;
   bool has_body_ = false;
   bool is_chunked_ = false;
+  ChunkState chunk_state_ = ChunkState::kSize;
+  int64_t chunk_rest_ = 0;     // bytes of the chunk at work
+  int64_t trailer_bytes_ = 0;  // of the fields behind the last one
+  std::string line_;           // of a chunked body
   bool expects_continue_ = false;
   int refusal_status_ = 0;
   std::string refusal_;
