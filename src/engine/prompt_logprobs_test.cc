@@ -12,14 +12,12 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/engine.h"
-#include "engine/test_tiny_file.h"
+#include "engine/test_engine.h"
 #include "sample/sampler.h"
 
 namespace baton {
 namespace {
 
-constexpr int64_t kContext = 448;
 constexpr int64_t kNumTop = 3;
 
 // All that is told of a token, to be compared by bits.
@@ -45,7 +43,7 @@ std::vector<Told> AllTold(const std::vector<SampledToken>& tokens) {
   return all;
 }
 
-class Listener final : public RequestObserver {
+class PromptListener final : public RequestObserver {
  public:
   void OnPrefill(int64_t, int64_t) override {}
   void OnPrompt(std::vector<SampledToken> tokens) override {
@@ -63,34 +61,8 @@ class Listener final : public RequestObserver {
   std::optional<Result<GenerationResult>> done;
 };
 
-class PromptLogprobs : public testing::Test {
+class PromptLogprobs : public EngineTest {
  protected:
-  void Open(int num_threads, int64_t chunk_tokens) {
-    engine_.reset();
-    Result<LoadedModel> model = LoadModel({.path = file_.path(),
-                                           .isa = BestIsa(),
-                                           .num_threads = num_threads,
-                                           .context_tokens = kContext,
-                                           .chunk_tokens = chunk_tokens,
-                                           .max_running = 4},
-                                          nullptr);
-    ASSERT_TRUE(model.has_value()) << model.error().message;
-    model_.emplace(*std::move(model));
-  }
-  EngineConfig Config() const { return EngineConfigOf(model_->options, kContext); }
-  void Start(const EngineConfig& config) {
-    engine_.reset();
-    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
-    ASSERT_TRUE(engine.has_value()) << engine.error().message;
-    engine_ = *std::move(engine);
-  }
-  static std::vector<TokenId> Prompt(int64_t count, int64_t kind) {
-    std::vector<TokenId> prompt;
-    for (int64_t i = 0; i < count; ++i) {
-      prompt.push_back(static_cast<TokenId>(kTinyFirstWord + (i * 7 + kind * (i % 5 + 1)) % 50));
-    }
-    return prompt;
-  }
   static GenerationRequest Request(std::vector<TokenId> prompt, int64_t max_tokens) {
     GenerationRequest request;
     request.prompt = std::move(prompt);
@@ -102,20 +74,11 @@ class PromptLogprobs : public testing::Test {
     request.ignore_end_tokens = true;
     return request;
   }
-  std::shared_ptr<Listener> Submit(GenerationRequest request) {
-    auto listener = std::make_shared<Listener>();
+  std::shared_ptr<PromptListener> Submit(GenerationRequest request) {
+    auto listener = std::make_shared<PromptListener>();
     const Result<uint64_t> id = engine_->Submit(std::move(request), listener);
     EXPECT_TRUE(id.has_value()) << (id ? "" : id.error().message);
     return listener;
-  }
-  void Drain() {
-    const std::atomic<bool> cancel = false;
-    for (int i = 0; i < 100000; ++i) {
-      const Result<bool> left = engine_->Step(cancel);
-      ASSERT_TRUE(left.has_value()) << left.error().message;
-      if (!*left) return;
-    }
-    FAIL() << "the engine does not come to an end";
   }
   // From the logits of all positions at once, by an engine that does nothing else.
   std::vector<Told> Expected(const std::vector<TokenId>& prompt) {
@@ -144,15 +107,6 @@ class PromptLogprobs : public testing::Test {
     }
     return expected;
   }
-  void ExpectIdle() {
-    const EngineStatus status = engine_->Status();
-    EXPECT_EQ(status.blocks_owned, 0);
-    EXPECT_EQ(status.running.size(), 0u);
-  }
-
-  const TinyFile file_{{.layers = 2, .sliding_window = 100}};
-  std::optional<LoadedModel> model_;
-  std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(PromptLogprobs, AreThoseOfTheLogitsInAnyChunk) {
@@ -225,7 +179,7 @@ TEST_F(PromptLogprobs, NeedANumberOfAlternatives) {
   Start(Config());
   GenerationRequest request = Request(Prompt(5, 1), 1);
   request.sampling.num_top_logprobs.reset();
-  const Result<uint64_t> id = engine_->Submit(request, std::make_shared<Listener>());
+  const Result<uint64_t> id = engine_->Submit(request, std::make_shared<PromptListener>());
   ASSERT_FALSE(id.has_value());
   EXPECT_EQ(id.error().code, ErrorCode::kInvalid);
 }
@@ -247,7 +201,7 @@ TEST_F(PromptLogprobs, AmongOthersAndPreempted) {
     config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(64));
     config.long_prompt_tokens = 100;
     Start(config);
-    std::vector<std::pair<std::pair<int64_t, int64_t>, std::shared_ptr<Listener>>> entries;
+    std::vector<std::pair<std::pair<int64_t, int64_t>, std::shared_ptr<PromptListener>>> entries;
     for (int i = 0; i < 8; ++i) {
       const std::pair<int64_t, int64_t> kind{static_cast<int64_t>(1 + random.NextBelow(6) * 55),
                                              static_cast<int64_t>(random.NextBelow(2))};

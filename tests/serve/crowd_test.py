@@ -16,31 +16,21 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 from gguf_file import tiny_llama  # noqa: E402
-from server_case import (CHAT, PLAIN, BatonCase, Server, main, request_bytes, user,  # noqa: E402
-                         wait_until)
+from server_case import (CHAT, PLAIN, Server, ServerCase, main, request_bytes,  # noqa: E402
+                         user, wait_until)
 
 CROWD = 10_000
 LIMIT = 1024  # of connections, in docs/serve.md
 
 
-class TinyServerCase(BatonCase):
+class TinyServerCase(ServerCase):
     QUESTION = {"prompt": "The capital", "temperature": 0, "max_tokens": 8, "ignore_eos": True}
 
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
+    def make_server(cls):
         model = cls.folder / "tiny.gguf"
         model.write_bytes(tiny_llama(context=512).bytes())
-        cls.server = Server(cls.folder, "--max-running", "8", "--threads", "1", model=str(model))
-
-    @classmethod
-    def tearDownClass(cls):
-        code = cls.server.stop()
-        errors = [line for line in cls.server.err.read_text().splitlines()
-                  if not line.startswith("{")]
-        super().tearDownClass()
-        assert code == 0, f"exit code {code}"
-        assert not errors, errors
+        return Server(cls.folder, "--max-running", "8", "--threads", "1", model=str(model))
 
     def setUp(self):
         self.answer = self.server.post(PLAIN, self.QUESTION)["choices"]

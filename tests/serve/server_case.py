@@ -121,7 +121,11 @@ class ServerCase(BatonCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.server = Server(cls.folder, *cls.OPTIONS)
+        cls.server = cls.make_server()
+
+    @classmethod
+    def make_server(cls):
+        return Server(cls.folder, *cls.OPTIONS)
 
     @classmethod
     def tearDownClass(cls):
