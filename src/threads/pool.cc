@@ -64,7 +64,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Make(int num_threads) {
 }
 
 ThreadPool::ThreadPool(int num_threads, int64_t spin_ns)
-    : num_threads_(num_threads), spin_ns_(spin_ns) {}
+    : num_threads_(num_threads), spin_ns_(spin_ns), shares_(static_cast<size_t>(num_threads)) {}
 
 Result<> ThreadPool::Start() {
   threads_.reserve(num_threads_ - 1);
@@ -92,12 +92,12 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::ParallelFor(int64_t num_tasks, Body body) {
   CHECK_GE(num_tasks, 0);
+  CHECK_LE(num_tasks, kMaxTasks);
   // Also the guard against a loop inside a task.
   CHECK(!busy_.exchange(true, std::memory_order_acquire));
   ScopedFlushDenormals flush_denormals;
-  next_task_.store(0, std::memory_order_relaxed);
   if (num_threads_ == 1 || num_tasks <= 1) {
-    RunTasks(body, num_tasks, 0);
+    for (int64_t task = 0; task < num_tasks && !IsCancelled(); ++task) body(task, 0);
     busy_.store(false, std::memory_order_release);
     return;
   }
@@ -111,18 +111,42 @@ void ThreadPool::ParallelFor(int64_t num_tasks, Body body) {
     { std::lock_guard<std::mutex> lock(mutex_); }
     loop_published_.notify_all();
   }
-  RunTasks(body, num_tasks, 0);
+  RunTasks(loop, 0);
   AwaitWorkers();
   body_ = nullptr;
   busy_.store(false, std::memory_order_release);
 }
 
-void ThreadPool::RunTasks(const Body& body, int64_t num_tasks, int worker) {
+bool ThreadPool::IsCancelled() const {
+  return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed);
+}
+
+int64_t ThreadPool::TakeFrom(int worker, uint32_t loop, int64_t num_tasks) {
+  const int64_t first = num_tasks * worker / num_threads_;
+  const uint64_t count = static_cast<uint64_t>(num_tasks * (worker + 1) / num_threads_ - first);
+  std::atomic<uint64_t>& taken = shares_[static_cast<size_t>(worker)].taken;
+  uint64_t seen = taken.load(std::memory_order_relaxed);
   for (;;) {
-    const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (task >= num_tasks) return;
-    if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return;
-    body(task, worker);
+    const uint64_t before = LoopOf(seen) == loop ? seen & kTakenMask : 0;
+    if (before >= count) return -1;
+    const uint64_t after = (uint64_t{loop} << 32) | (before + 1);
+    if (taken.compare_exchange_weak(seen, after, std::memory_order_relaxed)) {
+      return first + static_cast<int64_t>(before);
+    }
+  }
+}
+
+void ThreadPool::RunTasks(uint32_t loop, int worker) {
+  const Body& body = *body_;
+  const int64_t num_tasks = num_tasks_;
+  for (int i = 0; i < num_threads_; ++i) {
+    const int of = worker + i < num_threads_ ? worker + i : worker + i - num_threads_;
+    for (;;) {
+      const int64_t task = TakeFrom(of, loop, num_tasks);
+      if (task < 0) break;
+      if (IsCancelled()) return;
+      body(task, worker);
+    }
   }
 }
 
@@ -131,7 +155,7 @@ void ThreadPool::RunWorker(int worker) {
   uint32_t loop_seen = 0;
   while (AwaitLoop(&loop_seen)) {
     if (!TryJoin(loop_seen)) continue;
-    RunTasks(*body_, num_tasks_, worker);
+    RunTasks(loop_seen, worker);
     Leave();
   }
 }
