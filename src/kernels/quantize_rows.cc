@@ -11,8 +11,25 @@ constexpr bool Wants(const InputForms& forms, int side) {
   return ((forms.sides >> side) & 1u) != 0;
 }
 
-// Inputs of a piece: a microsecond of work or more, which pays for a meeting of the threads.
-constexpr int64_t kPieceInputs = 2048;
+// Inputs of a task at least: a microsecond of work or more, which pays for a meeting of the
+// threads.
+constexpr int64_t kTaskInputs = 2048;
+// With so many tiles for each thread, whole tiles are tasks: the threads end together.
+constexpr int64_t kTilesPerThread = 4;
+
+int64_t DivideUp(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Tasks are rows [i * rows, (i + 1) * rows) and, of these, ranges of inputs.
+struct TaskGrid {
+  int64_t rows = 0;
+  int64_t inputs = 0;
+  int64_t num_rows = 0;
+  int64_t num_pieces = 0;
+
+  int64_t NumTasks() const { return DivideUp(num_rows, rows) * num_pieces; }
+};
 
 size_t CodeBytes(Precision precision) {
   return precision == Precision::kFast ? kInputBlock : 2 * kInputBlock;
@@ -66,6 +83,28 @@ Parts Carve(const RowInputsShape& shape, Carver& carver) {
     parts.floats = carver.Take<float>(rows * static_cast<size_t>(shape.num_inputs) * sizeof(float));
   }
   return parts;
+}
+
+// The rows of a tile lie side by side, block by block, so that threads that share them write to the
+// same lines of the cache and take these from each other for every block, which costs more than the
+// work itself. Ranges of inputs lie apart; where rows must be whole, a thread gets a run of them.
+TaskGrid GridOf(int64_t num_rows, int64_t num_inputs, InputRanges ranges, const ThreadPool& pool) {
+  const int64_t num_threads = pool.num_threads();
+  const int64_t num_tiles = DivideUp(num_rows, kLinearTileRows);
+  const int64_t worthwhile = std::max<int64_t>(1, num_rows * num_inputs / kTaskInputs);
+  TaskGrid grid = {
+      .rows = kLinearTileRows, .inputs = num_inputs, .num_rows = num_rows, .num_pieces = 1};
+  if (num_threads == 1 || num_tiles >= kTilesPerThread * num_threads) return grid;
+  if (ranges == InputRanges::kWholeRows) {
+    const int64_t rows = DivideUp(num_rows, std::min(num_threads, worthwhile));
+    grid.rows = rows + rows % 2;  // two rows' codes fill a line
+    return grid;
+  }
+  const int64_t wanted = std::min(kTilesPerThread * num_threads, worthwhile);
+  const int64_t pieces = DivideUp(wanted, num_tiles);
+  grid.inputs = DivideUp(DivideUp(num_inputs, pieces), kInputBlock) * kInputBlock;
+  grid.num_pieces = DivideUp(num_inputs, grid.inputs);
+  return grid;
 }
 
 }  // namespace
@@ -163,30 +202,17 @@ RowInputs QuantizeMadeRows(const KernelContext& context, InputRanges ranges, Inp
   const RowInputs inputs(shape, context.table.isa, buffer.data());
   const QuantizeRowFn quantize =
       context.table.linear->quantize_row[static_cast<int>(shape.precision)];
-  const auto convert = [&](const InputRange& range) {
-    QuantizeRowArgs args = inputs.ArgsOf(range);
-    args.row = range.row < shape.num_rows ? make(range) : nullptr;
-    quantize(args);
-  };
-  const int64_t padded_rows = inputs.PaddedRows();
-  const int64_t num_threads = context.pool.num_threads();
-  if (ranges == InputRanges::kPieces && padded_rows < 2 * num_threads) {
-    const int64_t pieces =
-        std::max<int64_t>(1, (shape.num_inputs + kPieceInputs / 2) / kPieceInputs);
-    const int64_t whole = (shape.num_inputs / pieces + kInputBlock - 1) / kInputBlock * kInputBlock;
-    context.pool.ParallelFor(padded_rows * pieces, [&](int64_t task, int) {
-      const int64_t first = task % pieces * whole;
-      const int64_t count = std::min(whole, shape.num_inputs - first);
-      if (count > 0) convert({.row = task / pieces, .first = first, .count = count});
-    });
-    return inputs;
-  }
-  // A row is a few microseconds of work; many rows go by tiles.
-  const int64_t per_task = padded_rows >= 4 * kLinearTileRows * num_threads ? kLinearTileRows : 1;
-  context.pool.ParallelFor((padded_rows + per_task - 1) / per_task, [&](int64_t task, int) {
-    const int64_t end = std::min((task + 1) * per_task, padded_rows);
-    for (int64_t r = task * per_task; r < end; ++r) {
-      convert({.row = r, .first = 0, .count = shape.num_inputs});
+  const TaskGrid grid = GridOf(inputs.PaddedRows(), shape.num_inputs, ranges, context.pool);
+  context.pool.ParallelFor(grid.NumTasks(), [&](int64_t task, int) {
+    const int64_t first_row = task / grid.num_pieces * grid.rows;
+    const int64_t end_row = std::min(first_row + grid.rows, grid.num_rows);
+    const int64_t first = task % grid.num_pieces * grid.inputs;
+    const int64_t count = std::min(grid.inputs, shape.num_inputs - first);
+    for (int64_t row = first_row; row < end_row; ++row) {
+      const InputRange range = {.row = row, .first = first, .count = count};
+      QuantizeRowArgs args = inputs.ArgsOf(range);
+      args.row = row < shape.num_rows ? make(range) : nullptr;
+      quantize(args);
     }
   });
   return inputs;

@@ -63,7 +63,7 @@ using InputMaker = FunctionRef<const float*(const InputRange&)>;
 
 enum class InputRanges {
   kWholeRows,
-  kPieces,  // a few long rows go in pieces of whole blocks, so that all threads have some
+  kPieces,  // in ranges of whole blocks, too, where rows are few
 };
 
 // Rows of inputs in kernel form. A view: it lives in the buffer given to QuantizeRows.
