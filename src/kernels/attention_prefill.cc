@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/attention_ops.h"
@@ -10,22 +11,57 @@
 namespace baton {
 namespace {
 
-// Rows (positions * heads of a group) of a task: as many pass over a block while it lies in the
-// first-level cache. More gained nothing.
+// Rows (positions * heads of a group) of a task at most: as many pass over a block while it lies in
+// the first-level cache. More gained nothing.
 constexpr int kPrefillTileRows = 192;
-// Tasks per thread below which tiles are halved, so that all threads have work to the end.
+// What a task costs beside its rows, in rows: it brings the blocks near and widens them.
+constexpr int64_t kTaskRows = 3;
+// With so many tasks for each thread the threads end together anyway.
 constexpr int64_t kTasksPerThread = 4;
 
 int MaxTilePositions(const AttentionShape& shape) {
   return std::max(1, kPrefillTileRows / shape.GroupSize());
 }
 
-int64_t CountTiles(std::span<const AttentionSequence> sequences, int64_t tile_positions) {
+int64_t DivideUp(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Tiles of a sequence, which are of nearly equal size: most and least differ by one position.
+int64_t NumTiles(const AttentionSequence& sequence, int64_t max_positions) {
+  return DivideUp(sequence.num_rows, max_positions);
+}
+
+int64_t CountTiles(std::span<const AttentionSequence> sequences, int64_t max_positions) {
   int64_t num_tiles = 0;
   for (const AttentionSequence& sequence : sequences) {
-    num_tiles += (sequence.num_rows + tile_positions - 1) / tile_positions;
+    num_tiles += NumTiles(sequence, max_positions);
   }
   return num_tiles;
+}
+
+// The positions of a tile, at most: where tasks are few, so many that the thread with most of them
+// is done first, each taken to be as long as the longest. Any number gives the same bits.
+int64_t TilePositions(const AttentionArgs& args, int64_t num_threads) {
+  const int64_t most = MaxTilePositions(args.shape);
+  const int64_t num_heads = args.shape.num_kv_heads;
+  if (CountTiles(args.sequences, most) * num_heads >= kTasksPerThread * num_threads) return most;
+  int64_t longest = 0;
+  for (const AttentionSequence& sequence : args.sequences) {
+    longest = std::max(longest, sequence.num_rows);
+  }
+  int64_t best = most;
+  int64_t best_cost = std::numeric_limits<int64_t>::max();
+  for (int64_t positions = std::min(most, longest); positions > 0; --positions) {
+    const int64_t tasks = CountTiles(args.sequences, positions) * num_heads;
+    const int64_t rows = DivideUp(longest, DivideUp(longest, positions)) * args.shape.GroupSize();
+    const int64_t cost =
+        DivideUp(tasks, num_threads) * (DivideUp(rows, kGroupRows) * kGroupRows + kTaskRows);
+    if (cost >= best_cost) continue;
+    best = positions;
+    best_cost = cost;
+  }
+  return best;
 }
 
 // A tile of one sequence.
@@ -36,17 +72,18 @@ struct Tile {
 };
 
 // Tile `index` of all sequences, later rows of a sequence first: they take longest.
-Tile FindTile(std::span<const AttentionSequence> sequences, int64_t tile_positions, int64_t index) {
+Tile FindTile(std::span<const AttentionSequence> sequences, int64_t max_positions, int64_t index) {
   for (const AttentionSequence& sequence : sequences) {
-    const int64_t num_tiles = (sequence.num_rows + tile_positions - 1) / tile_positions;
+    const int64_t num_tiles = NumTiles(sequence, max_positions);
     if (index >= num_tiles) {
       index -= num_tiles;
       continue;
     }
-    const int64_t first = (num_tiles - 1 - index) * tile_positions;
-    return {.sequence = &sequence,
-            .first_row = first,
-            .num_positions = static_cast<int>(std::min(tile_positions, sequence.num_rows - first))};
+    const int64_t tile = num_tiles - 1 - index;
+    const int64_t first = sequence.num_rows * tile / num_tiles;
+    const int64_t end = sequence.num_rows * (tile + 1) / num_tiles;
+    return {
+        .sequence = &sequence, .first_row = first, .num_positions = static_cast<int>(end - first)};
   }
   CHECK(false);
   return {};
@@ -64,12 +101,7 @@ void PrefillAttention(const KernelContext& context, const AttentionArgs& args) {
   CHECK_GE(args.workspace.size(),
            PrefillAttentionWorkspaceBytes(args.shape, context.pool.num_threads()));
   const int64_t num_heads = args.shape.num_kv_heads;
-  int64_t tile_positions = MaxTilePositions(args.shape);
-  const int64_t enough = kTasksPerThread * context.pool.num_threads();
-  while (context.pool.num_threads() > 1 && tile_positions * args.shape.GroupSize() >= 48 &&
-         CountTiles(args.sequences, tile_positions) * num_heads < enough) {
-    tile_positions /= 2;
-  }
+  const int64_t tile_positions = TilePositions(args, context.pool.num_threads());
   const size_t scratch_bytes = internal::ScratchBytes(
       args.shape, int64_t{MaxTilePositions(args.shape)} * args.shape.GroupSize());
   const int64_t num_tasks = CountTiles(args.sequences, tile_positions) * num_heads;
