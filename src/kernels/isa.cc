@@ -9,6 +9,7 @@
 #include "kernels/kv_write_ops.h"
 #include "kernels/limits_ops.h"
 #include "kernels/linear_ops.h"
+#include "kernels/panel.h"
 #include "kernels/row_kernel_ops.h"
 #include "kernels/sparse_attention_ops.h"
 
@@ -66,6 +67,14 @@ size_t CountRunnable() {
   return 3;
 }
 
+// Zen 3 and Zen 4.
+bool IsAmdFamily19() {
+  const CpuidLeaf vendor = Cpuid(0);
+  if (vendor.ebx != 0x68747541) return false;  // "Auth" of AuthenticAMD
+  const uint32_t signature = Cpuid(1).eax;
+  return ((signature >> 8) & 0xf) + ((signature >> 20) & 0xff) == 0x19;
+}
+
 #else
 size_t CountRunnable() {
   return 1;
@@ -81,6 +90,11 @@ std::string RunnableNames() {
   return names;
 }
 
+template <typename... Types>
+constexpr uint32_t BitsOf(Types... types) {
+  return ((1u << static_cast<int>(types)) | ...);
+}
+
 constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
                                         .linear = &portable::kLinearOps,
                                         .attention = &portable::kAttentionOps,
@@ -89,20 +103,36 @@ constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
                                         .rows = &portable::kRowKernelOps,
                                         .limits = &portable::kLimitsOps};
 #if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
-constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
-                                    .linear = &avx2::kLinearOps,
-                                    .attention = &avx2::kAttentionOps,
-                                    .sparse_attention = &avx2::kSparseAttentionOps,
-                                    .kv_write = &avx2::kKvWriteOps,
-                                    .rows = &avx2::kRowKernelOps,
-                                    .limits = &avx2::kLimitsOps};
-constexpr KernelTable kAvx512Table = {.isa = Isa::kAvx512,
-                                      .linear = &avx512::kLinearOps,
-                                      .attention = &avx512::kAttentionOps,
-                                      .sparse_attention = &avx512::kSparseAttentionOps,
-                                      .kv_write = &avx512::kKvWriteOps,
-                                      .rows = &avx512::kRowKernelOps,
-                                      .limits = &avx512::kLimitsOps};
+constexpr KernelTable Avx2Table(uint32_t tiles_only) {
+  return {.isa = Isa::kAvx2,
+          .linear = &avx2::kLinearOps,
+          .attention = &avx2::kAttentionOps,
+          .sparse_attention = &avx2::kSparseAttentionOps,
+          .kv_write = &avx2::kKvWriteOps,
+          .rows = &avx2::kRowKernelOps,
+          .limits = &avx2::kLimitsOps,
+          .tiles_only = tiles_only};
+}
+constexpr KernelTable Avx512Table(uint32_t tiles_only) {
+  return {.isa = Isa::kAvx512,
+          .linear = &avx512::kLinearOps,
+          .attention = &avx512::kAttentionOps,
+          .sparse_attention = &avx512::kSparseAttentionOps,
+          .kv_write = &avx512::kKvWriteOps,
+          .rows = &avx512::kRowKernelOps,
+          .limits = &avx512::kLimitsOps,
+          .tiles_only = tiles_only};
+}
+
+constexpr KernelTable kAvx2Table = Avx2Table(0);
+constexpr KernelTable kAvx512Table = Avx512Table(0);
+
+// docs/performance.md, "Tiles or many rows", has the measurement.
+constexpr uint32_t kFloatTypes = BitsOf(PanelType::kF16, PanelType::kBF16, PanelType::kF32);
+constexpr KernelTable kAvx2TableOfFamily19 = Avx2Table(kFloatTypes | BitsOf(PanelType::kQ8_0));
+constexpr KernelTable kAvx512TableOfFamily19 = Avx512Table(
+    kFloatTypes | BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ5_0, PanelType::kQ5_1,
+                         PanelType::kQ8_0, PanelType::kQ4_K, PanelType::kQ5_K));
 #endif
 
 }  // namespace
@@ -145,8 +175,9 @@ Result<Isa> ParseIsa(std::string_view name) {
 const KernelTable& KernelsFor(Isa isa) {
   CHECK_LT(static_cast<size_t>(isa), CountRunnable());
 #if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
-  if (isa == Isa::kAvx512) return kAvx512Table;
-  if (isa == Isa::kAvx2) return kAvx2Table;
+  const bool family19 = IsAmdFamily19();
+  if (isa == Isa::kAvx512) return family19 ? kAvx512TableOfFamily19 : kAvx512Table;
+  if (isa == Isa::kAvx2) return family19 ? kAvx2TableOfFamily19 : kAvx2Table;
 #endif
   return kPortableTable;
 }

@@ -5,6 +5,7 @@
 // them in one process.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <span>
 #include <string_view>
@@ -50,6 +51,9 @@ struct KernelTable {
   const KvWriteOps* kv_write;
   const RowKernelOps* rows;
   const LimitsOps* limits;
+  // Bit PanelType: weights of this type are multiplied a tile of rows at a time, however many rows
+  // there are; LinearKernels::many is slower on this processor.
+  uint32_t tiles_only = 0;
 };
 
 // The table of an instruction set. Requires: it is one of RunnableIsas().

@@ -148,6 +148,7 @@ Work WorkOf(const KernelContext& context, const RowInputs& inputs, const LinearJ
           .kernels = kernels,
           .tiles = kernels.by_precision[static_cast<int>(precision)],
           .has_many = kernels.many.panels > 0 && inputs.num_rows() >= kManyRows &&
+                      ((context.table.tiles_only >> static_cast<int>(type)) & 1u) == 0 &&
                       (precision == Precision::kFast || !IsQuantized(type))};
 }
 

@@ -262,11 +262,18 @@ class LinearTest : public testing::TestWithParam<DType> {
         const size_t n = static_cast<size_t>(count);
         const size_t first = (n * 7) % (num_rows - n + 1);
         const int threads = 1 + count % 3;
-        const KernelContext context{.table = KernelsFor(isa), .pool = pool(threads)};
-        const std::vector<float> got = RunLinear(
-            context, weights, rows.subspan(first * num_inputs, n * num_inputs), precision);
-        ASSERT_TRUE(SameBits(got, want.subspan(first * num_outputs, n * num_outputs)))
-            << isa << ", rows " << first << " to " << first + n << ", threads " << threads;
+        // Many rows at once, and a tile at a time, whichever is faster here.
+        for (const uint32_t tiles_only : {0u, ~0u}) {
+          KernelTable table = KernelsFor(isa);
+          table.tiles_only = tiles_only;
+          const KernelContext context{.table = table, .pool = pool(threads)};
+          const std::vector<float> got = RunLinear(
+              context, weights, rows.subspan(first * num_inputs, n * num_inputs), precision);
+          ASSERT_TRUE(SameBits(got, want.subspan(first * num_outputs, n * num_outputs)))
+              << isa << ", rows " << first << " to " << first + n << ", threads " << threads
+              << ", tiles only " << tiles_only;
+          if (n < 2 * kLinearTileRows) break;
+        }
       }
     }
   }
