@@ -83,6 +83,12 @@ class BenchServeCommand final : public Command {
                      .help = "Requests computed at the same time (default: 16; with --long-prompt "
                              "at least one more than clients)"},
                     {.min = 1, .max = kMostClients + 1}, &max_running_);
+    options.Real({.names = "--max-gap-steps",
+                  .value = "N",
+                  .help = "The longest time between two tokens of an answer while prompts are "
+                          "read beside it, in steps without prompts: more is good for "
+                          "throughput, less for streams (default: 5)"},
+                 {.min = 1, .max = 1e6}, &max_gap_steps_);
     options.Integer({.names = "--kv-tokens",
                      .value = "N",
                      .help = "Tokens that the KV cache has room for (default: --max-running "
@@ -118,6 +124,7 @@ class BenchServeCommand final : public Command {
     Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
     load->max_running = static_cast<int32_t>(MaxRunning());
+    load->max_gap_steps = max_gap_steps_.value_or(load->max_gap_steps);
     load->kv_tokens = kv_tokens_;
     ServeSuiteOptions suite = Suite();
     suite.load = *std::move(load);
@@ -193,6 +200,7 @@ class BenchServeCommand final : public Command {
   std::optional<int64_t> long_prompt_;
   std::optional<int64_t> seed_;
   std::optional<int64_t> max_running_;
+  std::optional<double> max_gap_steps_;
   std::optional<int64_t> kv_tokens_;
   std::optional<double> ttft_limit_;
   std::optional<double> gap_limit_;

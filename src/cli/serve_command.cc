@@ -150,6 +150,7 @@ class ServeCommand final : public Command {
     if (!load) return Forward(load);
     if (Result<> chosen = chat_template_.Apply(console.in, *load); !chosen) return chosen;
     load->max_running = static_cast<int32_t>(max_running_.value_or(kDefaultMaxRunning));
+    load->max_gap_steps = max_gap_steps_.value_or(load->max_gap_steps);
     const Result<int64_t> context = ContextOf(*load);
     if (!context) return Forward(context);
     load->kv_tokens = kv_tokens_.value_or(
@@ -199,6 +200,12 @@ class ServeCommand final : public Command {
                      .value = "N",
                      .help = "Requests computed at the same time (default: 16)"},
                     {.min = 1, .max = kMaxMaxRunning}, &max_running_);
+    options.Real({.names = "--max-gap-steps",
+                  .value = "N",
+                  .help = "The longest time between two tokens of an answer while prompts are "
+                          "read beside it, in steps without prompts: more is good for "
+                          "throughput, less for streams (default: 5)"},
+                 {.min = 1, .max = 1e6}, &max_gap_steps_);
     options.Integer(
         {.names = "--kv-tokens",
          .value = "N",
@@ -333,6 +340,7 @@ class ServeCommand final : public Command {
   std::vector<std::string> hosts_;
   std::optional<int64_t> drain_seconds_;
   std::optional<int64_t> max_running_;
+  std::optional<double> max_gap_steps_;
   std::optional<int64_t> kv_tokens_;
   std::optional<int64_t> max_queue_;
   std::optional<int64_t> max_queue_tokens_;

@@ -11,6 +11,7 @@ namespace baton {
 EngineConfig EngineConfigOf(const LoadOptions& options, int64_t context_tokens) {
   EngineConfig config;
   config.max_running = options.max_running;
+  config.max_gap_steps = options.max_gap_steps;
   config.kv_tokens = options.kv_tokens.value_or(context_tokens * options.max_running);
   config.max_step_tokens = std::min(options.chunk_tokens, context_tokens);
   return config;

@@ -47,6 +47,7 @@ struct LoadOptions {
   // Sequences computed at the same time, at least 1; and the tokens that their cache has room for.
   // Nothing: as many as that many contexts.
   int32_t max_running = 1;
+  double max_gap_steps = 5.0;  // EngineConfig::max_gap_steps
   std::optional<int64_t> kv_tokens = std::nullopt;
   // Hears of every operation of every step; null for none. Outlives what is made of the model.
   OpRecorder* recorder = nullptr;
