@@ -128,6 +128,7 @@ class ServeBench {
     Result<std::unique_ptr<Engine>> engine =
         Engine::Make(model_, EngineConfigOf(model_.options, model_.context_tokens));
     if (!engine) return engine;
+    (*engine)->TakeCacheMemory();
     if (Result<> calibrated = (*engine)->Calibrate(); !calibrated) return Forward(calibrated);
     return engine;
   }

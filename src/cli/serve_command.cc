@@ -301,6 +301,7 @@ class ServeCommand final : public Command {
     const EngineConfig limits = ConfigOf(load, model->context_tokens);
     auto engine = Engine::Make(*model, limits);
     if (!engine) return Forward(engine);
+    (*engine)->TakeCacheMemory();
     const SavedTimes times(no_saved_times_ ? std::string() : console.cache_folder, *model);
     if (Result<> ready = times.Prepare(**engine, console.err); !ready) return ready;
     (*engine)->OnDiskProblem(

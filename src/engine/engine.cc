@@ -46,6 +46,10 @@ EngineStatus Engine::Status() const {
   return loop_->Status();
 }
 
+void Engine::TakeCacheMemory() {
+  loop_->TakeCacheMemory();
+}
+
 Result<> Engine::Calibrate() {
   return loop_->Calibrate();
 }

@@ -1,5 +1,5 @@
-// A few steps of known kinds, measured before the first request, so that the first chunks are sized
-// by more than a guess.
+// What is done before the first request: the cache's memory is taken, and a few steps of known
+// kinds are measured, so that the first chunks are sized by more than a guess.
 #include <algorithm>
 #include <vector>
 
@@ -42,6 +42,12 @@ Result<double> Engine::Loop::MeasureStep(std::span<BlockTable> tables, int64_t t
   const double seconds = static_cast<double>(clock_.NowNs() - begin) * 1e-9;
   scheduler_.Learn(features, seconds);
   return seconds;
+}
+
+void Engine::Loop::TakeCacheMemory() {
+  model_->pool->ParallelFor(pool_.num_blocks(), [&](int64_t block, int) {
+    pool_.TakeMemory(static_cast<int32_t>(block));
+  });
 }
 
 Result<> Engine::Loop::Calibrate() {

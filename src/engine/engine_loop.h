@@ -33,6 +33,7 @@ class Engine::Loop : private StepProgress {
   Result<std::optional<SparsePolicy>> PolicyFor(const PrefillWish& wish, int64_t num_tokens) const;
   Result<bool> Step(const std::atomic<bool>& cancel);
   Result<> Run();
+  void TakeCacheMemory();
   Result<> Calibrate();
   // Ends all that is left as cancelled.
   void EndAll();

@@ -46,6 +46,16 @@ const BlockPool::Block& BlockPool::At(BlockId block) const {
   return blocks_[block.index];
 }
 
+void BlockPool::TakeMemory(int32_t block) const {
+  constexpr size_t kSmallestPage = 4096;
+  if (At({block}).used_before) return;
+  std::byte* const bytes = Address({block});
+  for (size_t at = 0; at < layout_.block_bytes(); at += kSmallestPage) {
+    // Kept from the compiler, which sees that nothing changes: fresh memory is zero.
+    *const_cast<volatile std::byte*>(bytes + at) = std::byte{0};
+  }
+}
+
 Result<BlockId> BlockPool::Allocate() {
   if (free_.empty()) {
     return Fail(ErrorCode::kExhausted,

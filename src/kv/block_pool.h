@@ -51,6 +51,11 @@ class BlockPool {
   // Errors: exhausted, with the numbers. Memory: allocates nothing.
   Result<BlockId> Allocate();
 
+  // Has the system give the memory of a block that was never used, which Allocate leaves to the
+  // first write: so whoever writes does not wait for it. Requires: the block exists. Threads: any,
+  // for different blocks; nobody else uses the pool meanwhile.
+  void TakeMemory(int32_t block) const;
+
   // Adds a reference. Requires: the block is owned or cached.
   void Share(BlockId block);
 

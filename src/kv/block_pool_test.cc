@@ -71,6 +71,35 @@ TEST(BlockPool, TakesMemoryOnlyWhenUsed) {
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 * 1024) << "KiB";
 }
 
+// Page faults tell who waited for memory.
+int64_t PageFaults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+TEST(BlockPool, TakenMemoryIsThereAndZero) {
+  const auto layout =
+      BlockLayout::Make({.num_layers = 8, .num_kv_heads = 4, .head_dim = 64}).value();
+  BlockPool pool = BlockPool::Make(layout, 64).value();
+  for (int32_t block = 0; block < 32; ++block) pool.TakeMemory(block);
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 64; ++i) blocks.push_back(pool.Allocate().value());
+  const auto faults_of = [&](int first) {
+    const int64_t before = PageFaults();
+    for (int i = first; i < first + 32; ++i) {
+      std::memset(pool.Data(blocks[static_cast<size_t>(i)]), 1, layout.block_bytes());
+    }
+    return PageFaults() - before;
+  };
+  for (int i = 0; i < 32; ++i) EXPECT_TRUE(IsZero(pool, blocks[static_cast<size_t>(i)]));
+  const int64_t taken = faults_of(0);
+  EXPECT_LT(taken, faults_of(32));
+  // What was used is left alone.
+  pool.TakeMemory(0);
+  EXPECT_EQ(pool.Data(blocks[0])[0], std::byte{1});
+}
+
 TEST(BlockPool, FullIsExhaustedWithNumbers) {
   BlockPool pool = MakePool(2);
   ASSERT_TRUE(pool.Allocate().has_value());

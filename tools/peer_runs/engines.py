@@ -85,6 +85,10 @@ def bench_model_row(text, row):
     raise Unavailable("baton bench model: the row is missing in its output")
 
 
+# Whole requests are work that nobody listens to: prompts go first, as the peers read them.
+MANY_STEPS = 1000
+
+
 class Baton:
     """Baton with one precision."""
 
@@ -98,7 +102,8 @@ class Baton:
                 [self._program, "bench", "serve", model, "--precision", self._precision,
                  "--threads", self._threads, "--clients", row.sequences, "--requests",
                  row.sequences, "--prompt", row.depth, "--output", row.tokens, "--ctx",
-                 row.depth + row.tokens + 64, "--json"], "baton bench serve"), row)}
+                 row.depth + row.tokens + 64, "--max-gap-steps", MANY_STEPS, "--json"],
+                "baton bench serve"), row)}
         is_prefill = row.work == "prefill"
         return bench_model_row(output_of(
             [self._program, "bench", "model", model, "--precision", self._precision,
