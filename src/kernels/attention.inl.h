@@ -284,6 +284,15 @@ template <int R, typename T>
                         work.logits + v * kLanes);
     ahead = self;
   }
+  if constexpr (kVectors == 4) {
+    // Vectors together cost less than one by one.
+    if (end - v >= 2) {
+      (end - v == 2 ? Logits<R, 2, T> : Logits<R, 3, T>)(work.q, work.keys + v * kLanes,
+                                                         work.head_dim, ahead,
+                                                         work.logits + v * kLanes);
+      return;
+    }
+  }
   for (; v < end; ++v) {
     Logits<R, 1>(work.q, work.keys + v * kLanes, work.head_dim, ahead, work.logits + v * kLanes);
     ahead = self;

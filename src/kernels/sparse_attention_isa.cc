@@ -135,13 +135,16 @@ template <int R>
   constexpr int kVectors = TileVectors(R);
   float* weights = slab.z + int64_t{first} * kStripBlocks;
   float* o = rows.merged_o + int64_t{first} * task.head_dim;
+  f32x16 bias[kBlockVectors];
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) bias[v] = Load(slab.bias + v * kLanes);
   for (int r = 0; r < R; ++r) {
     float* z = weights + r * kStripBlocks;
     f32x16 s[kBlockVectors];
     BATON_UNROLL
     for (int v = 0; v < kBlockVectors; ++v) {
-      const f32x16 bias = Load(slab.bias + v * kLanes);
-      s[v] = SelectGreater(bias, Set1(kNoMaximum), Add(Load(z + v * kLanes), bias), bias);
+      const f32x16 biased = Add(Load(z + v * kLanes), bias[v]);
+      s[v] = SelectGreater(bias[v], Set1(kNoMaximum), biased, bias[v]);
     }
     StoreWeights(s, z, task.head_dim,
                  {.o = o + r * task.head_dim,
