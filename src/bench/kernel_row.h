@@ -28,6 +28,17 @@ struct Comparison {
   double ratio = 0;
 };
 
+// Where the time of sparse attention goes, beside dense attention of the same rows.
+struct SparseCost {
+  double kept_rate = 0;  // of visible keys in kept blocks, as a multiple of dense attention's rate
+  // Of the time that all else may take at dense attention's rate: (2 - density) / (2 * block) of
+  // dense attention's for scoring means and adding those that were dropped; times the estimates of
+  // a block.
+  double overhead = 0;
+  // Stages by name; they sum to the overhead.
+  std::vector<std::pair<std::string, double>> stages;
+};
+
 struct KernelRow {
   std::string operation;  // "linear", "prefill-attention", "decode-attention", or a row operation
   std::string type;       // of the weights; empty without weights
@@ -40,6 +51,7 @@ struct KernelRow {
   double rate = 0;                                     // median
   std::vector<LimitShare> limits;                      // the one that is expected to bind first
   std::optional<Comparison> comparison;
+  std::optional<SparseCost> sparse_cost;
   bool is_right = true;  // the bits are those of the portable kernel
 };
 

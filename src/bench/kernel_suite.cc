@@ -37,6 +37,8 @@ Result<> BenchIsa(Isa isa, const KernelSuiteOptions& options, const BenchProgres
   }
   if (options.has_attention) {
     if (Result<> done = BenchAttention(context); !done) return done;
+  }
+  if (options.has_sparse_attention) {
     if (Result<> done = BenchSparseAttention(context); !done) return done;
   }
   if (options.has_row_operations) return BenchRowOperations(context);

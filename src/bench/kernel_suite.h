@@ -32,15 +32,21 @@ struct LinearExtents {
 // The weight types that have kernels, in the order of reports.
 std::vector<DType> KernelTypes();
 
+// The prompt lengths that sparse attention is timed at, ascending.
+std::vector<int64_t> SparseLengths();
+
 struct KernelSuiteOptions {
   std::vector<Isa> isas = {};
   bool has_linear = true;
-  bool has_attention = true;
+  bool has_attention = true;         // dense, both phases
+  bool has_sparse_attention = true;  // beside dense attention of the same rows
   bool has_row_operations = true;
   std::vector<DType> types = {};
   std::vector<Precision> precisions = {};
   // Instead of the usual ones, for linear layers; empty: the usual ones.
   std::vector<LinearExtents> shapes = {};
+  // Of SparseLengths; empty: all of them.
+  std::vector<int64_t> sparse_lengths = {};
   int num_threads = 1;
   uint64_t max_bytes = 0;      // that weights and caches may take
   double seconds_per_row = 0;  // that are timed at least

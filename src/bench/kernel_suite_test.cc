@@ -39,6 +39,8 @@ TEST(KernelSuiteTest, EveryKernelRunsAndIsRight) {
     EXPECT_TRUE(row.is_right) << row.operation << ' ' << row.type << ' ' << row.isa;
     EXPECT_GT(row.rate, 0) << row.operation;
     EXPECT_FALSE(row.limits.empty());
+    EXPECT_EQ(row.sparse_cost.has_value(),
+              row.operation == "sparse-prefill-attention" && row.type != "dense");
     seen.insert(row.operation + "/" + row.type + "/" + row.precision + "/" +
                 std::string(IsaName(row.isa)));
   }
@@ -64,6 +66,23 @@ TEST(KernelSuiteTest, EveryKernelRunsAndIsRight) {
   }
 }
 
+// The stages of one round are the overhead; medians of several are so but for noise.
+TEST(KernelSuiteTest, StagesOfSparseAttentionSumToItsOverhead) {
+  KernelSuiteOptions options = Quick();
+  options.isas = {BestIsa()};
+  options.has_linear = options.has_attention = options.has_row_operations = false;
+  const KernelReport report = RunSuite(options);
+  ASSERT_EQ(report.rows.size(), 3u);
+  for (const KernelRow& row : report.rows) {
+    if (row.type == "dense") continue;
+    ASSERT_TRUE(row.sparse_cost.has_value());
+    EXPECT_GT(row.sparse_cost->kept_rate, 0);
+    double sum = 0;
+    for (const auto& [stage, part] : row.sparse_cost->stages) sum += part;
+    EXPECT_NEAR(row.sparse_cost->overhead, sum, 1e-9 * sum);
+  }
+}
+
 // Whatever is measured, nothing is faster than the limit that binds it, but for what a noisy
 // machine adds.
 TEST(KernelSuiteTest, NoShareIsAboveTheLimit) {
@@ -71,6 +90,7 @@ TEST(KernelSuiteTest, NoShareIsAboveTheLimit) {
   options.isas = {BestIsa()};
   options.types = {DType::kQ4_0, DType::kF32};
   options.has_attention = false;
+  options.has_sparse_attention = false;
   options.has_row_operations = false;
   options.shapes = {{64, 512, 1024}};
   options.seconds_per_row = 0.1;
@@ -98,6 +118,8 @@ KernelReport OneRow() {
   row.rate = 12.5;
   row.limits = {{.limit = "read", .limit_rate = 2e10, .share = 0.625}};
   row.comparison = {.of = "time of 1 row", .ratio = 1.25};
+  row.sparse_cost = {
+      .kept_rate = 0.9, .overhead = 1.5, .stages = {{"score", 1.0}, {"correct", 0.5}}};
   KernelReport report;
   report.rows = {row};
   report.notes = {"a note"};
@@ -112,6 +134,9 @@ TEST(KernelTextTest, JsonHasTheRow) {
   EXPECT_EQ(row["seconds"]["median"], 0.002);
   EXPECT_EQ(row["limits"]["read"]["share"], 0.625);
   EXPECT_EQ(row["compared"]["ratio"], 1.25);
+  EXPECT_EQ(row["sparse"]["kept_rate"], 0.9);
+  EXPECT_EQ(row["sparse"]["overhead"], 1.5);
+  EXPECT_EQ(row["sparse"]["stages"]["correct"], 0.5);
   EXPECT_EQ(row["verified"], true);
   EXPECT_EQ(json["notes"].at(0), "a note");
 }

@@ -75,6 +75,37 @@ std::string SectionTable(const std::vector<const KernelRow*>& rows) {
   return table.ToText();
 }
 
+// Stages of sparse attention, for those rows that have them.
+std::string StagesTable(const std::vector<const KernelRow*>& rows) {
+  std::vector<std::string> heading = {"what", "shape", ">kept blocks", ">overhead"};
+  for (const KernelRow* row : rows) {
+    if (!row->sparse_cost) continue;
+    for (const auto& [stage, part] : row->sparse_cost->stages) heading.push_back(">" + stage);
+    break;
+  }
+  if (heading.size() == 4) return "";
+  TextTable table(heading);
+  for (const KernelRow* row : rows) {
+    if (!row->sparse_cost) continue;
+    std::vector<std::string> cells = {row->type, ShapeText(*row),
+                                      fmt::format("{:.2f}", row->sparse_cost->kept_rate),
+                                      fmt::format("{:.2f}", row->sparse_cost->overhead)};
+    for (const auto& [stage, part] : row->sparse_cost->stages) {
+      cells.push_back(fmt::format("{:.2f}", part));
+    }
+    table.AddRow(cells);
+  }
+  return "\nkept blocks: share of dense attention's rate; overhead: all else, of estimates x (2 - "
+         "density)\n/ 128 of its time, and the stages that it consists of\n" +
+         table.ToText();
+}
+
+Json SparseCostJson(const SparseCost& cost) {
+  Json stages = Json::object();
+  for (const auto& [stage, part] : cost.stages) stages[stage] = part;
+  return {{"kept_rate", cost.kept_rate}, {"overhead", cost.overhead}, {"stages", stages}};
+}
+
 Json RowJson(const KernelRow& row) {
   Json shape = Json::object();
   for (const auto& [name, extent] : row.shape) shape[name] = extent;
@@ -96,6 +127,7 @@ Json RowJson(const KernelRow& row) {
   if (row.comparison) {
     json["compared"] = {{"of", row.comparison->of}, {"ratio", row.comparison->ratio}};
   }
+  if (row.sparse_cost) json["sparse"] = SparseCostJson(*row.sparse_cost);
   return json;
 }
 
@@ -110,7 +142,7 @@ std::string KernelsAsText(const KernelReport& report) {
     for (; end < report.rows.size() && SectionOf(report.rows[end]) == section; ++end) {
       rows.push_back(&report.rows[end]);
     }
-    text += fmt::format("\n{}\n{}", section, SectionTable(rows));
+    text += fmt::format("\n{}\n{}{}", section, SectionTable(rows), StagesTable(rows));
     begin = end;
   }
   text +=
@@ -134,7 +166,8 @@ std::string KernelsAsJson(const KernelReport& report) {
 std::string KernelsAsCsv(const KernelReport& report) {
   std::string text =
       "operation,type,precision,isa,threads,shape,extents,median_seconds,min_seconds,max_seconds,"
-      "spread,count,rate,unit,share_int8,share_fma,share_read,compared_with,ratio,verified\n";
+      "spread,count,rate,unit,share_int8,share_fma,share_read,compared_with,ratio,verified,"
+      "kept_rate,overhead\n";
   const auto share_of = [](const KernelRow& row, const std::string& limit) {
     for (const LimitShare& share : row.limits) {
       if (share.limit == limit) return fmt::format("{}", share.share);
@@ -143,12 +176,14 @@ std::string KernelsAsCsv(const KernelReport& report) {
   };
   for (const KernelRow& row : report.rows) {
     text += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.operation, row.type,
-        row.precision, IsaName(row.isa), row.num_threads, ShapeNames(row), ShapeText(row),
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", row.operation,
+        row.type, row.precision, IsaName(row.isa), row.num_threads, ShapeNames(row), ShapeText(row),
         row.seconds.median, row.seconds.min, row.seconds.max, row.seconds.spread, row.seconds.count,
         row.rate, row.unit, share_of(row, "int8"), share_of(row, "fma"), share_of(row, "read"),
         row.comparison ? row.comparison->of : "",
-        row.comparison ? fmt::format("{}", row.comparison->ratio) : "", row.is_right);
+        row.comparison ? fmt::format("{}", row.comparison->ratio) : "", row.is_right,
+        row.sparse_cost ? fmt::format("{}", row.sparse_cost->kept_rate) : "",
+        row.sparse_cost ? fmt::format("{}", row.sparse_cost->overhead) : "");
   }
   return text;
 }

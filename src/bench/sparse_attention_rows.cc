@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -25,15 +26,38 @@ namespace baton {
 namespace {
 
 // Long runs are timed less often: a second more or less is all there is to see.
-constexpr double kMaxSecondsPerLength = 15;
+constexpr double kMaxSecondsPerLength = 10;
 
-// Time that the calling thread has computed.
+struct Length {
+  int64_t num_keys;
+  double density;  // as published for needle haystacks, the mean of three models
+};
+constexpr Length kLengths[] = {{4096, 0.728},  {8192, 0.496},  {16384, 0.31},
+                               {32768, 0.175}, {65536, 0.092}, {131072, 0.048}};
+
+// Time that the calling thread has computed, as if reading this clock took none: it takes half a
+// microsecond, and a stage of a tile few. Threads: one.
 class CpuClock final : public Clock {
  public:
-  int64_t NowNs() override { return std::llround(clock_.NowSeconds() * 1e9); }
+  CpuClock() {
+    constexpr int kReads = 200;
+    double least = 1;
+    for (int batch = 0; batch < 10; ++batch) {
+      const double start = clock_.NowSeconds();
+      for (int i = 0; i < kReads; ++i) (void)NowNs();
+      least = std::min(least, (clock_.NowSeconds() - start) / kReads);
+    }
+    seconds_per_read_ = least;
+  }
+  int64_t NowNs() override {
+    const double now = clock_.NowSeconds();
+    return std::llround((now - static_cast<double>(num_reads_++) * seconds_per_read_) * 1e9);
+  }
 
  private:
   ThreadCpuClock clock_;
+  int64_t num_reads_ = 0;
+  double seconds_per_read_ = 0;
 };
 
 // Multiply-adds with visible keys and values of kept blocks.
@@ -263,38 +287,71 @@ KernelRow RowOf(const KernelContext& kernels, const SparseSubject& subject, cons
   return row;
 }
 
-// Where the time goes, as a sentence: parts of dense attention's time, measured in turn with it.
-std::string StagesText(const KernelSuiteContext& context, const SparseSubject& subject,
-                       const Variant& variant) {
-  const int num_rounds = context.options.is_quick ? 1 : 7;
-  CpuClock clock;
-  std::vector<double> attend;
-  std::vector<double> rest;
-  SparseTimes all;
-  for (int i = 0; i < num_rounds; ++i) {
-    const int64_t start = clock.NowNs();
-    subject.RunDense(context.kernels);
-    const double dense = static_cast<double>(std::max<int64_t>(1, clock.NowNs() - start));
-    SparseTimes times;
-    subject.RunSparse(context.kernels, variant.policy, {.clock = &clock, .times = &times});
-    attend.push_back(static_cast<double>(times.attend) / dense);
-    rest.push_back(static_cast<double>(times.pack + times.score + times.select + times.correct) /
-                   dense);
-    all = times;
-  }
-  const double rho = variant.density;
+// Where the time of each run went. Units: nanoseconds of CPU time.
+struct Stages {
+  std::vector<double> dense;
+  std::vector<std::vector<SparseTimes>> variants;
+};
+
+double Nanoseconds(int64_t time) {
+  return static_cast<double>(std::max<int64_t>(1, time));
+}
+
+// Medians over the rounds, each compared with dense attention of the same round.
+SparseCost CostOf(const SparseSubject& subject, const Variant& variant,
+                  std::span<const double> dense, std::span<const SparseTimes> times) {
   const int per_block = variant.policy.estimate == BlockEstimate::kFar ? 4 : 1;
-  const double model = per_block * (2 - rho) / (2 * variant.policy.block_tokens);
-  const double sum = static_cast<double>(all.pack + all.score + all.select + all.correct);
-  const auto share = [&](int64_t part) { return 100 * static_cast<double>(part) / sum; };
-  return fmt::format(
-      "sparse attention, {} {}, {} keys, density {:.3f}: kept blocks run at {:.2f} of dense "
-      "attention's rate, the rest takes {:.2f} of {}(2 - density)/128 of its time (pack {:.0f}%, "
-      "score {:.0f}%, select {:.0f}%, correct {:.0f}%)",
-      IsaName(context.kernels.table.isa), variant.name, subject.shape().num_keys, rho,
-      variant.macs / subject.DenseMacs() / Summarize(attend).median, Summarize(rest).median / model,
-      per_block == 1 ? "" : fmt::format("{}·", per_block), share(all.pack), share(all.score),
-      share(all.select), share(all.correct));
+  const double model = per_block * (2 - variant.density) / (2.0 * variant.policy.block_tokens);
+  const auto median = [&](const std::function<int64_t(const SparseTimes&)>& part) {
+    std::vector<double> of_dense;
+    for (size_t i = 0; i < times.size(); ++i) {
+      of_dense.push_back(static_cast<double>(part(times[i])) / dense[i]);
+    }
+    return Summarize(of_dense).median;
+  };
+  SparseCost cost;
+  const double attend = median([](const SparseTimes& t) { return std::max<int64_t>(1, t.attend); });
+  cost.kept_rate = variant.macs / subject.DenseMacs() / attend;
+  cost.overhead =
+      median([](const SparseTimes& t) { return t.pack + t.score + t.select + t.correct; }) / model;
+  cost.stages = {{"pack", median([](const SparseTimes& t) { return t.pack; }) / model},
+                 {"score", median([](const SparseTimes& t) { return t.score; }) / model},
+                 {"select", median([](const SparseTimes& t) { return t.select; }) / model},
+                 {"correct", median([](const SparseTimes& t) { return t.correct; }) / model}};
+  return cost;
+}
+
+// Dense attention and the variants, each noting the time of every run where one thread does it.
+std::vector<TimedWork> WorksOf(const KernelSuiteContext& context, const SparseSubject& subject,
+                               std::span<const Variant> variants, CpuClock& clock, Stages& stages) {
+  const KernelContext& kernels = context.kernels;
+  std::vector<TimedWork> works;
+  works.push_back({.row = RowOf(kernels, subject, "dense", 1),
+                   .run =
+                       [&] {
+                         const int64_t start = clock.NowNs();
+                         subject.RunDense(kernels);
+                         stages.dense.push_back(Nanoseconds(clock.NowNs() - start));
+                       },
+                   .amount = 2 * subject.DenseMacs(),
+                   .macs = subject.DenseMacs()});
+  stages.variants.resize(variants.size());
+  Clock* own_clock = context.is_alone() ? &clock : nullptr;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Variant& variant = variants[i];
+    works.push_back({.row = RowOf(kernels, subject, variant.name, variant.density),
+                     .run =
+                         [&subject, &kernels, &variant, own_clock, &own = stages.variants[i]] {
+                           SparseTimes times;
+                           subject.RunSparse(kernels, variant.policy,
+                                             {.clock = own_clock, .times = &times});
+                           own.push_back(times);
+                         },
+                     .amount = 2 * variant.macs,
+                     .macs = variant.macs});
+    works.back().row.is_right = subject.IsRight(kernels, context.portable, variant.policy);
+  }
+  return works;
 }
 
 Result<> BenchShape(const KernelSuiteContext& context, SparseShape shape) {
@@ -308,53 +365,58 @@ Result<> BenchShape(const KernelSuiteContext& context, SparseShape shape) {
   const KernelContext& kernels = context.kernels;
   const std::vector<Variant> variants = {MakeVariant(kernels, *subject, BlockEstimate::kMean),
                                          MakeVariant(kernels, *subject, BlockEstimate::kFar)};
-  std::vector<TimedWork> works;
-  works.push_back({.row = RowOf(kernels, *subject, "dense", 1),
-                   .run = [&] { subject->RunDense(kernels); },
-                   .amount = 2 * subject->DenseMacs(),
-                   .macs = subject->DenseMacs()});
-  for (const Variant& variant : variants) {
-    works.push_back({.row = RowOf(kernels, *subject, variant.name, variant.density),
-                     .run = [&] { subject->RunSparse(kernels, variant.policy, {}); },
-                     .amount = 2 * variant.macs,
-                     .macs = variant.macs});
-    works.back().row.is_right = subject->IsRight(kernels, context.portable, variant.policy);
-  }
+  CpuClock clock;
+  Stages stages;
+  // A run is long enough to be a sample, and then each round has one run of every work.
   TimingOptions timing = context.timing();
+  timing.sample_seconds = 0;
   timing.max_seconds = std::min(timing.max_seconds, kMaxSecondsPerLength);
   TimingPlan plan = {
       .yardsticks = {}, .timing = timing, .compare_time_with_first = "speed of dense attention"};
   plan.yardsticks.push_back({"fma", FloatLimitWork(kernels)});
-  for (KernelRow& row : TimeRows(std::move(works), plan)) {
+  std::vector<KernelRow> rows = TimeRows(WorksOf(context, *subject, variants, clock, stages), plan);
+  const size_t num_rounds = static_cast<size_t>(rows[0].seconds.count);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    KernelRow& row = rows[i];
     if (row.comparison) row.comparison->ratio = 1 / row.comparison->ratio;
+    if (i > 0 && context.is_alone()) {
+      // The runs before the first round were to warm up.
+      row.sparse_cost =
+          CostOf(*subject, variants[i - 1], std::span<const double>(stages.dense).last(num_rounds),
+                 std::span<const SparseTimes>(stages.variants[i - 1]).last(num_rounds));
+    }
     context.report.rows.push_back(std::move(row));
-  }
-  if (!context.is_alone()) return {};
-  for (const Variant& variant : variants) {
-    context.report.notes.push_back(StagesText(context, *subject, variant));
   }
   return {};
 }
 
 }  // namespace
 
+std::vector<int64_t> SparseLengths() {
+  std::vector<int64_t> lengths;
+  for (const Length& length : kLengths) lengths.push_back(length.num_keys);
+  return lengths;
+}
+
 Result<> BenchSparseAttention(const KernelSuiteContext& context) {
   const AttentionShape heads = {.num_heads = 4, .num_kv_heads = 1, .head_dim = 128};
   if (context.options.is_quick) {
     return BenchShape(context, {.heads = heads, .num_rows = 80, .num_keys = 400, .density = 0.5});
   }
-  struct Length {
-    int64_t num_keys;
-    double density;  // as published for needle haystacks, the mean of three models
-  };
-  constexpr Length kLengths[] = {{4096, 0.728},  {8192, 0.496},  {16384, 0.31},
-                                 {32768, 0.175}, {65536, 0.092}, {131072, 0.048}};
+  const std::vector<int64_t>& wanted = context.options.sparse_lengths;
   for (const Length& length : kLengths) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), length.num_keys) == wanted.end())
+      continue;
     // The portable kernels are slow, and memory may be scarce.
     if (context.kernels.table.isa == Isa::kPortable && length.num_keys > 4096) continue;
     const uint64_t cache_bytes =
         static_cast<uint64_t>(length.num_keys / kBlockTokens) * KvRecord{heads.head_dim}.Bytes();
-    if (cache_bytes > context.options.max_bytes) continue;
+    if (cache_bytes > context.options.max_bytes) {
+      context.report.notes.push_back(
+          fmt::format("no sparse attention of {} keys: {} MiB are more than may be taken",
+                      length.num_keys, cache_bytes >> 20));
+      continue;
+    }
     Result<> done = BenchShape(context, {.heads = heads,
                                          .num_rows = length.num_keys > 8192 ? 512 : 1024,
                                          .num_keys = length.num_keys,

@@ -15,6 +15,7 @@ namespace baton {
 namespace {
 
 constexpr double kSecondsPerRow = 0.3;
+constexpr int64_t kMostKeys = 1 << 17;
 constexpr int64_t kMostExtent = 1 << 20;
 // Numbers that a layer of --shape may have in all.
 constexpr double kMostElements = 1e9;
@@ -37,15 +38,18 @@ class BenchKernelsCommand final : public Command {
                  "allows. All types take some minutes. The exit status is 1 if a kernel gives "
                  "wrong bits."},
             .examples = {"baton bench kernels --only linear --type Q4_0,Q4_K",
+                         "baton bench kernels --only sparse --keys 65536,131072",
                          "baton bench kernels --shape 256x8192x2048 --precision fast --csv"}};
   }
 
   void Declare(OptionSet& options) override {
     options.Group("What to measure");
-    options.Choice({.names = "--only",
-                    .value = "WHAT",
-                    .help = "Only these: linear, attention or rows (default: all three)"},
-                   {"linear", "attention", "rows"}, &only_);
+    options.Choice(
+        {.names = "--only",
+         .value = "WHAT",
+         .help = "Only these: linear, attention, sparse (its sparse prefill alone) or rows "
+                 "(default: all)"},
+        {"linear", "attention", "sparse", "rows"}, &only_);
     options.Parsed({.names = "--type",
                     .value = "LIST",
                     .help = "Weight types with commas between them (default: all)"},
@@ -59,6 +63,12 @@ class BenchKernelsCommand final : public Command {
                     .value = "NAME",
                     .help = "Inputs of quantized layers: fast or exact (default: both)"},
                    {"fast", "exact"}, &precision_);
+    DeclareIntegers(options,
+                    {.names = "--keys",
+                     .value = "LIST",
+                     .help = "Prompt lengths of sparse prefill attention, with commas between "
+                             "them: 4096, 8192, 16384, 32768, 65536, 131072 (default: all)"},
+                    {.min = 1, .max = kMostKeys}, &lengths_);
     options.Parsed({.names = "--isa",
                     .value = "LIST",
                     .help = "Instruction sets with commas between them, or all (default: the best "
@@ -93,21 +103,24 @@ class BenchKernelsCommand final : public Command {
           ErrorCode::kInvalid,
           fmt::format("{} is about linear layers, which --only {} leaves out", of_linear, *only_));
     }
-    return {};
+    return CheckLengths();
   }
 
   Result<> Run(Console& console) override {
-    KernelSuiteOptions options = {.isas = isas_.empty() ? std::vector<Isa>{BestIsa()} : isas_,
-                                  .has_linear = !only_ || *only_ == "linear",
-                                  .has_attention = !only_ || *only_ == "attention",
-                                  .has_row_operations = !only_ || *only_ == "rows",
-                                  .types = types_.empty() ? KernelTypes() : types_,
-                                  .precisions = {Precision::kFast, Precision::kExact},
-                                  .shapes = shapes_,
-                                  .num_threads = static_cast<int>(threads_.value_or(1)),
-                                  .max_bytes = MemoryForBench(),
-                                  .seconds_per_row = seconds_.value_or(kSecondsPerRow),
-                                  .is_quick = is_quick_};
+    KernelSuiteOptions options = {
+        .isas = isas_.empty() ? std::vector<Isa>{BestIsa()} : isas_,
+        .has_linear = !only_ || *only_ == "linear",
+        .has_attention = !only_ || *only_ == "attention",
+        .has_sparse_attention = !only_ || *only_ == "attention" || *only_ == "sparse",
+        .has_row_operations = !only_ || *only_ == "rows",
+        .types = types_.empty() ? KernelTypes() : types_,
+        .precisions = {Precision::kFast, Precision::kExact},
+        .shapes = shapes_,
+        .sparse_lengths = lengths_,
+        .num_threads = static_cast<int>(threads_.value_or(1)),
+        .max_bytes = MemoryForBench(),
+        .seconds_per_row = seconds_.value_or(kSecondsPerRow),
+        .is_quick = is_quick_};
     if (precision_ == "fast") options.precisions = {Precision::kFast};
     if (precision_ == "exact") options.precisions = {Precision::kExact};
     const Result<KernelReport> report =
@@ -133,6 +146,27 @@ class BenchKernelsCommand final : public Command {
       }
       const DType type = KernelTypes()[static_cast<size_t>(found - known.begin())];
       if (Result<> added = AddOnce(type, name, types_); !added) return added;
+    }
+    return {};
+  }
+
+  Result<> CheckLengths() const {
+    const std::vector<int64_t> known = SparseLengths();
+    for (const int64_t length : lengths_) {
+      if (std::find(known.begin(), known.end(), length) == known.end()) {
+        return Fail(ErrorCode::kInvalid,
+                    fmt::format("--keys takes {}, not {}", fmt::join(known, ", "), length));
+      }
+    }
+    const std::string only = only_.value_or("sparse");
+    if (!lengths_.empty() && only != "sparse" && only != "attention") {
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("--keys is about sparse attention, which --only {} leaves out", only));
+    }
+    if (!lengths_.empty() && is_quick_) {
+      return Fail(ErrorCode::kInvalid,
+                  "--quick has tiny sizes of its own, so --keys has no meaning");
     }
     return {};
   }
@@ -195,6 +229,7 @@ class BenchKernelsCommand final : public Command {
   std::vector<DType> types_;
   std::vector<LinearExtents> shapes_;
   std::vector<Isa> isas_;
+  std::vector<int64_t> lengths_;
 };
 
 }  // namespace

@@ -94,17 +94,31 @@ struct TokenRange {
   int end;
 };
 
+// Where rows of o lie: rows `stride` apart.
+struct OutputRows {
+  float* o;
+  int stride;
+  bool is_fresh;  // taken as zero, whatever they hold
+};
+
 // o[r][16 lanes of v] += weights[r][t] * values[t] for the tokens of the range, ascending.
-// weights: [R][64]; values: [64][columns]; o: rows o_stride apart; ahead: 128 bytes prefetched per
-// token.
+// weights: [R][64]; values: [64][columns]; ahead: 128 bytes prefetched per token.
 template <int R, int V, typename T>
 [[gnu::noinline]] void AddValues(const float* weights, const T* values, int columns,
-                                 TokenRange tokens, const char* ahead, float* o, int o_stride) {
+                                 TokenRange tokens, const char* ahead, const OutputRows& out) {
   f32x16 sum[R][V];
-  BATON_UNROLL
-  for (int r = 0; r < R; ++r) {
+  if (out.is_fresh) {
     BATON_UNROLL
-    for (int v = 0; v < V; ++v) sum[r][v] = Load(o + r * o_stride + v * kLanes);
+    for (int r = 0; r < R; ++r) {
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) sum[r][v] = Zero();
+    }
+  } else {
+    BATON_UNROLL
+    for (int r = 0; r < R; ++r) {
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) sum[r][v] = Load(out.o + r * out.stride + v * kLanes);
+    }
   }
   const auto add = [&](int t) __attribute__((always_inline)) {
     Prefetch128(values, ahead + t * 128);
@@ -127,7 +141,7 @@ template <int R, int V, typename T>
   BATON_UNROLL
   for (int r = 0; r < R; ++r) {
     BATON_UNROLL
-    for (int v = 0; v < V; ++v) Store(o + r * o_stride + v * kLanes, sum[r][v]);
+    for (int v = 0; v < V; ++v) Store(out.o + r * out.stride + v * kLanes, sum[r][v]);
   }
 }
 
@@ -180,6 +194,16 @@ struct RowState {
   *row.m = top;
 }
 
+// Stores the weights 2^(s - m) of a row; returns their sums in 16 lanes.
+BATON_INLINE f32x16 StoreWeightsOver(f32x16 (&s)[kBlockVectors], float m, float* weights) {
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) {
+    s[v] = Exp2(Sub(s[v], Set1(m)));
+    Store(weights + v * kLanes, s[v]);
+  }
+  return Add(Add(s[0], s[1]), Add(s[2], s[3]));
+}
+
 // Turns one row's 64 logits, capped and with -infinity where hidden, into weights 2^(s - m), and
 // adds them to l.
 BATON_INLINE void StoreWeights(f32x16 (&s)[kBlockVectors], float* weights, int head_dim,
@@ -188,13 +212,28 @@ BATON_INLINE void StoreWeights(f32x16 (&s)[kBlockVectors], float* weights, int h
   const f32x16 tops = Max(Max(s[0], s[1]), Max(s[2], s[3]));
   if (AnyGreater(tops, *row.m + kLazyMargin)) [[unlikely]]
     Rescale(row, tops, head_dim);
-  const f32x16 m = Set1(*row.m);
+  const f32x16 sum = StoreWeightsOver(s, *row.m, weights);
+  Store(row.l, Add(Load(row.l), sum));
+}
+
+// One row's 64 logits, capped if there is a cap.
+BATON_INLINE void LoadLogits(const float* logits, float soft_cap_log2, f32x16 (&s)[kBlockVectors]) {
   BATON_UNROLL
-  for (int v = 0; v < kBlockVectors; ++v) {
-    s[v] = Exp2(Sub(s[v], m));
-    Store(weights + v * kLanes, s[v]);
+  for (int v = 0; v < kBlockVectors; ++v) s[v] = Load(logits + v * kLanes);
+  if (soft_cap_log2 != 0.0f) {
+    BATON_UNROLL
+    for (int v = 0; v < kBlockVectors; ++v) s[v] = Mul(Tanh(s[v]), Set1(soft_cap_log2));
   }
-  Store(row.l, Add(Load(row.l), Add(Add(s[0], s[1]), Add(s[2], s[3]))));
+}
+
+// WeighRow for a row that sees all tokens of its segment's first block. Nothing is rescaled: the
+// sums are zero, and so is their factor.
+[[gnu::noinline]] void WeighFreshRow(float* logits, float soft_cap_log2, const RowState& row) {
+  f32x16 s[kBlockVectors];
+  LoadLogits(logits, soft_cap_log2, s);
+  const float top = MaxLane(Max(Max(s[0], s[1]), Max(s[2], s[3])));
+  *row.m = top > kNoMaximum ? top : kNoMaximum;
+  Store(row.l, StoreWeightsOver(s, *row.m, logits));
 }
 
 // Turns one row's 64 logits into weights 2^(s - m), +0 for hidden tokens, and adds them to l.
@@ -202,12 +241,7 @@ template <bool kAllVisible>
 [[gnu::noinline]] void WeighRow(float* logits, TokenRange visible, float soft_cap_log2,
                                 int head_dim, const RowState& row) {
   f32x16 s[kBlockVectors];
-  BATON_UNROLL
-  for (int v = 0; v < kBlockVectors; ++v) s[v] = Load(logits + v * kLanes);
-  if (soft_cap_log2 != 0.0f) {
-    BATON_UNROLL
-    for (int v = 0; v < kBlockVectors; ++v) s[v] = Mul(Tanh(s[v]), Set1(soft_cap_log2));
-  }
+  LoadLogits(logits, soft_cap_log2, s);
   if constexpr (!kAllVisible) {
     const f32x16 hidden = Set1(-__builtin_inff());
     BATON_UNROLL
@@ -227,6 +261,7 @@ struct BlockWork {
   const char* next;           // what will be read after it: the next record, or the block itself
   bool prefetch;              // by the first group of a task only
   bool whole;                 // all rows see all tokens
+  bool is_fresh;              // the segment's first block, and whole: o, m and l hold anything
   const TokenRange* visible;  // [R], unless whole
   const float* q;             // [R][head_dim]
   float* logits;              // [R][64]
@@ -248,6 +283,15 @@ template <int R, typename T>
     Logits<R, kVectors>(work.q, work.keys + v * kLanes, work.head_dim, ahead,
                         work.logits + v * kLanes);
     ahead = self;
+  }
+  if constexpr (kVectors == 4) {
+    // Vectors together cost less than one by one.
+    if (end - v >= 2) {
+      (end - v == 2 ? Logits<R, 2, T> : Logits<R, 3, T>)(work.q, work.keys + v * kLanes,
+                                                         work.head_dim, ahead,
+                                                         work.logits + v * kLanes);
+      return;
+    }
   }
   for (; v < end; ++v) {
     Logits<R, 1>(work.q, work.keys + v * kLanes, work.head_dim, ahead, work.logits + v * kLanes);
@@ -273,13 +317,13 @@ template <int R, typename T>
     }
     int column = 0;
     for (; column + kVectors * kLanes <= columns; column += kVectors * kLanes) {
-      AddValues<R, kVectors>(weights, slab + column, columns, tokens, ahead, o + c + column,
-                             work.head_dim);
+      AddValues<R, kVectors>(weights, slab + column, columns, tokens, ahead,
+                             {o + c + column, work.head_dim, work.is_fresh});
       ahead = self;
     }
     for (; column < columns; column += kLanes) {
-      AddValues<R, 1>(weights, slab + column, columns, tokens, ahead, o + c + column,
-                      work.head_dim);
+      AddValues<R, 1>(weights, slab + column, columns, tokens, ahead,
+                      {o + c + column, work.head_dim, work.is_fresh});
       ahead = self;
     }
     slab = next_slab;
@@ -340,9 +384,15 @@ template <int R, typename T>
 [[gnu::noinline]] void AttendWholeBlock(const BlockWork<T>& work) {
   LogitsOfVectors<R>(work, 0, kBlockVectors);
   for (int r = 0; r < R; ++r) {
-    WeighRow<true>(work.logits + r * kBlockTokens, {.begin = 0, .end = kBlockTokens},
-                   work.soft_cap_log2, work.head_dim,
-                   {.o = work.o + r * work.head_dim, .m = work.m + r, .l = work.l + r * kLanes});
+    float* logits = work.logits + r * kBlockTokens;
+    const RowState row = {
+        .o = work.o + r * work.head_dim, .m = work.m + r, .l = work.l + r * kLanes};
+    if (work.is_fresh) {
+      WeighFreshRow(logits, work.soft_cap_log2, row);
+    } else {
+      WeighRow<true>(logits, {.begin = 0, .end = kBlockTokens}, work.soft_cap_log2, work.head_dim,
+                     row);
+    }
   }
   ValuesOfTokens<R>(work, 0, {.begin = 0, .end = kBlockTokens});
 }

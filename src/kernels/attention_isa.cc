@@ -24,13 +24,14 @@ void Attend(const AttentionTask& task) {
   ScaleQueries(task, rows);
   const SegmentRange segments = SegmentsOf(task);
   for (int64_t segment = segments.first; segment <= segments.last; ++segment) {
-    AttendSegment(task, rows, segment);
-    for (int r = 0; r < rows.num_rows; ++r) {
-      if (!SeesSegment(task, PositionOf(task, r), segment)) continue;
-      MergeRow(IsFirstSegment(task, r, segment), task.head_dim, rows.o + int64_t{r} * task.head_dim,
-               rows.m[r], ReduceAdd(Load(rows.l + int64_t{r} * kLanes)),
-               rows.merged_o + int64_t{r} * task.head_dim, rows.merged_m + r, rows.merged_l + r);
-    }
+    AttendSegment(task, rows, segment, [&](int first, int count, const float* o) {
+      for (int r = first; r < first + count; ++r, o += task.head_dim) {
+        if (!SeesSegment(task, PositionOf(task, r), segment)) continue;
+        MergeRow(IsFirstSegment(task, r, segment), task.head_dim, o, rows.m[r],
+                 ReduceAdd(Load(rows.l + int64_t{r} * kLanes)),
+                 rows.merged_o + int64_t{r} * task.head_dim, rows.merged_m + r, rows.merged_l + r);
+      }
+    });
   }
   for (int r = 0; r < rows.num_rows; ++r) {
     FinishRow(task, r, rows.merged_o + int64_t{r} * task.head_dim, rows.merged_l[r]);
@@ -40,16 +41,16 @@ void Attend(const AttentionTask& task) {
 void AttendOneSegment(const AttentionTask& task, int64_t segment, const AttentionPartial& partial) {
   const TaskRows rows = LayOut(task);
   ScaleQueries(task, rows);
-  AttendSegment(task, rows, segment);
-  for (int r = 0; r < rows.num_rows; ++r) {
-    if (!SeesSegment(task, PositionOf(task, r), segment)) continue;
-    const float* o = rows.o + int64_t{r} * task.head_dim;
-    for (int c = 0; c < task.head_dim; c += kLanes) {
-      Store(partial.o + int64_t{r} * task.head_dim + c, Load(o + c));
+  AttendSegment(task, rows, segment, [&](int first, int count, const float* o) {
+    for (int r = first; r < first + count; ++r, o += task.head_dim) {
+      if (!SeesSegment(task, PositionOf(task, r), segment)) continue;
+      for (int c = 0; c < task.head_dim; c += kLanes) {
+        Store(partial.o + int64_t{r} * task.head_dim + c, Load(o + c));
+      }
+      partial.m[r] = rows.m[r];
+      partial.l[r] = ReduceAdd(Load(rows.l + int64_t{r} * kLanes));
     }
-    partial.m[r] = rows.m[r];
-    partial.l[r] = ReduceAdd(Load(rows.l + int64_t{r} * kLanes));
-  }
+  });
 }
 
 void MergeSegments(const AttentionTask& task, int64_t first_segment, int64_t num_segments,

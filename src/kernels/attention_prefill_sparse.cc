@@ -238,12 +238,12 @@ class SparseCall {
     if (!chosen.corrected.empty()) {
       ops_.correct(task, estimates, space.lists.corrected.data(), counts.corrected);
     }
-    const int64_t end = NowNs();
+    const int64_t finish_start = NowNs();
     const bool wants_lse = args_.lse.data() != nullptr;
     ops_.finish(task, wants_lse ? space.row_m : nullptr, wants_lse ? space.row_l : nullptr);
     if (wants_lse) StoreLse(task, tile, kv_head, space);
-    space.times->attend += correct_start - attend_start;
-    space.times->correct += end - correct_start;
+    space.times->attend += correct_start - attend_start + NowNs() - finish_start;
+    space.times->correct += finish_start - correct_start;
     if (tile.is_prompt) {
       space.counts[kv_head].kept += counts.kept;
       space.counts[kv_head].candidates += chosen.blocks.NumCandidates();

@@ -130,10 +130,27 @@ BATON_INLINE void PrefetchPart(const char* next, int64_t bytes, int group, int n
   for (int64_t at = group * part; at < end; at += 64) __builtin_prefetch(next + at, 0, 2);
 }
 
-// One block for all groups of rows that see some of it.
-template <typename T>
+// A fresh (o, m, l) for the rows of a group.
+BATON_INLINE void ResetGroup(int count, int head_dim, const RowState& group) {
+  for (int i = 0; i < count * head_dim; i += kLanes) Store(group.o + i, Zero());
+  for (int r = 0; r < count; ++r) {
+    Store(group.l + r * kLanes, Zero());
+    group.m[r] = kNoMaximum;
+  }
+}
+
+// Where a block stands among those of its segment.
+struct BlockTurn {
+  bool is_first;
+  bool is_last;
+};
+
+// One block for all groups of rows that see some of it. The segment's first block starts the rows'
+// (o, m, l), and after its last each group goes to close(first row, rows, o of the first row) while
+// its o is near.
+template <typename T, typename Close>
 BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, int64_t block,
-                               BlockWork<T> work) {
+                               const BlockTurn& turn, BlockWork<T> work, const Close& close) {
   TokenRange visible[kGroupRows];
   const int64_t begin = block * kBlockTokens;
   work.visible = visible;
@@ -144,37 +161,38 @@ BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, 
     count = NextGroupRows(rows.num_rows - first);
     const int64_t first_position = PositionOf(task, first);
     const int64_t last_position = PositionOf(task, first + count - 1);
-    if (last_position < begin) continue;
-    if (FirstKey(task, first_position) >= begin + kBlockTokens) break;
     work.whole =
         first_position >= begin + kBlockTokens - 1 && FirstKey(task, last_position) <= begin;
-    if (!work.whole) FindVisible(task, first, count, begin, visible);
-    work.q = rows.q + int64_t{first} * task.head_dim;
-    work.o = rows.o + int64_t{first} * task.head_dim;
+    work.is_fresh = turn.is_first && work.whole;
+    // Of a segment's only block, the sums of a group are wanted no longer than till they are
+    // closed.
+    const bool is_only = turn.is_first && turn.is_last;
+    work.o = is_only ? rows.o : rows.o + int64_t{first} * task.head_dim;
     work.m = rows.m + first;
     work.l = rows.l + int64_t{first} * kLanes;
+    if (turn.is_first && !work.whole) {
+      ResetGroup(count, task.head_dim, {.o = work.o, .m = work.m, .l = work.l});
+    }
+    if (last_position < begin || FirstKey(task, first_position) >= begin + kBlockTokens) {
+      if (turn.is_last) close(first, count, work.o);
+      continue;
+    }
+    if (!work.whole) FindVisible(task, first, count, begin, visible);
+    work.q = rows.q + int64_t{first} * task.head_dim;
     if (sizeof(T) == sizeof(float) && work.next != nullptr) {
       PrefetchPart(work.next, int64_t{4} * kBlockTokens * task.head_dim, first / kGroupRows,
                    (rows.num_rows + kGroupRows - 1) / kGroupRows);
     }
     AttendBlock(count, work);
     work.prefetch = false;
-  }
-}
-
-// A fresh (o, m, l) for every row.
-BATON_INLINE void ResetRows(const AttentionTask& task, const TaskRows& rows) {
-  const int64_t o_size = int64_t{rows.num_rows} * task.head_dim;
-  for (int64_t i = 0; i < o_size; i += kLanes) Store(rows.o + i, Zero());
-  for (int r = 0; r < rows.num_rows; ++r) {
-    Store(rows.l + r * kLanes, Zero());
-    rows.m[r] = kNoMaximum;
+    if (turn.is_last) close(first, count, work.o);
   }
 }
 
 // Runs the task's rows over one block of 64 tokens; `next` will be read after it.
+template <typename Close>
 BATON_INLINE void AttendOneBlock(const AttentionTask& task, const TaskRows& rows, int64_t block,
-                                 int64_t next) {
+                                 int64_t next, const BlockTurn& turn, const Close& close) {
   const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
   const uint16_t* record = RecordOf(task, block);
   if (rows.num_rows > (kWidenGroups - 1) * kGroupRows) {
@@ -183,7 +201,7 @@ BATON_INLINE void AttendOneBlock(const AttentionTask& task, const TaskRows& rows
     work.keys = rows.widened;
     work.values = rows.widened + value_offset;
     if (next != block) work.next = reinterpret_cast<const char*>(RecordOf(task, next));
-    AttendGroups(task, rows, block, work);
+    AttendGroups(task, rows, block, turn, work, close);
     return;
   }
   BlockWork<uint16_t> work = {};
@@ -191,19 +209,22 @@ BATON_INLINE void AttendOneBlock(const AttentionTask& task, const TaskRows& rows
   work.values = record + value_offset;
   work.next = reinterpret_cast<const char*>(RecordOf(task, next));
   work.prefetch = true;
-  AttendGroups(task, rows, block, work);
+  AttendGroups(task, rows, block, turn, work, close);
 }
 
-// Runs the task's rows over one segment, from a fresh (o, m, l).
-BATON_INLINE void AttendSegment(const AttentionTask& task, const TaskRows& rows, int64_t segment) {
-  ResetRows(task, rows);
+// Runs the task's rows over one segment, from a fresh (o, m, l); close: see AttendGroups.
+template <typename Close>
+BATON_INLINE void AttendSegment(const AttentionTask& task, const TaskRows& rows, int64_t segment,
+                                const Close& close) {
   const int64_t last_position = task.first_position + task.num_positions - 1;
   int64_t block = FirstKey(task, task.first_position) / kBlockTokens;
   if (block < segment * kSegmentBlocks) block = segment * kSegmentBlocks;
   int64_t end = last_position / kBlockTokens + 1;
   if (end > (segment + 1) * kSegmentBlocks) end = (segment + 1) * kSegmentBlocks;
-  for (; block < end; ++block) {
-    AttendOneBlock(task, rows, block, block + 1 < end ? block + 1 : block);
+  for (const int64_t first = block; block < end; ++block) {
+    const bool is_last = block + 1 == end;
+    AttendOneBlock(task, rows, block, is_last ? block : block + 1,
+                   {.is_first = block == first, .is_last = is_last}, close);
   }
 }
 

@@ -166,13 +166,6 @@ struct ScoredStrip {
   bool has_same_votes;
 };
 
-// Which lanes of a strip the rows of a tile vote for.
-enum class Voting {
-  kAll,   // all rows for all lanes
-  kSame,  // all rows for the same lanes
-  kOwn,   // each row for its own
-};
-
 BATON_INLINE int BlockShift(const TileEstimates& estimates) {
   return estimates.block_tokens == kBlockTokens ? 6 : 7;
 }
@@ -213,27 +206,22 @@ BATON_INLINE ScoredStrip StripAt(const AttentionTask& task, const TaskRows& rows
   return result;
 }
 
-BATON_INLINE Voting VotingOf(const ScoredStrip& strip) {
-  if (!strip.has_same_votes) return Voting::kOwn;
-  return strip.votes.begin == 0 && strip.votes.end == kStripBlocks ? Voting::kAll : Voting::kSame;
-}
-
 BATON_INLINE f32x16 SelectLanes(TokenRange lanes, int vector, f32x16 inside, f32x16 outside) {
   const f32x16 below = SelectBelow(ClampLanes(lanes.end - vector * kLanes), inside, outside);
   return SelectBelow(ClampLanes(lanes.begin - vector * kLanes), outside, below);
 }
 
-// Caps the logits of `count` rows from `first` on, and raises tops by those that vote. A logit that
-// is not a number raises nothing.
-template <Voting kVoting>
+// Caps the logits of `count` rows from `first` on, and raises tops by those that vote, or, if all
+// rows have the same votes, by all. A logit that is not a number raises nothing.
+template <bool kHasSameVotes>
 [[gnu::noinline]] void RaiseTops(const AttentionTask& task, const TileEstimates& estimates,
                                  const ScoredStrip& strip, int first, int count, float* z,
                                  f32x16 (&tops)[kBlockVectors]) {
   const f32x16 hidden = Set1(kNoMaximum);
   const f32x16 cap = Set1(task.soft_cap_log2);
   for (int r = 0; r < count; ++r) {
-    TokenRange votes = strip.votes;
-    if constexpr (kVoting == Voting::kOwn) {
+    TokenRange votes = {};
+    if constexpr (!kHasSameVotes) {
       votes = VotesOf(task, estimates, strip.strip, PositionOf(task, first + r));
     }
     BATON_UNROLL
@@ -244,7 +232,7 @@ template <Voting kVoting>
         s = Mul(Tanh(s), cap);
         Store(at, s);
       }
-      if constexpr (kVoting != Voting::kAll) s = SelectLanes(votes, v, s, hidden);
+      if constexpr (!kHasSameVotes) s = SelectLanes(votes, v, s, hidden);
       tops[v] = Max(s, tops[v]);
     }
   }
@@ -257,14 +245,8 @@ BATON_INLINE float ScoreSlab(const AttentionTask& task, const TaskRows& rows,
   work.keys = strip.packed + int64_t{slab} * kStripBlocks * task.head_dim;
   work.head_dim = task.head_dim;
   const int64_t lane_0 = strip.strip * kStripBlocks;
-  // Two vectors by themselves take as long as four together.
-  int begin = ClampToken(estimates.low - lane_0) / kLanes;
-  int end = (ClampToken(estimates.scored_end - lane_0) + kLanes - 1) / kLanes;
-  if (end - begin > 1) {
-    begin = 0;
-    end = kBlockVectors;
-  }
-  const Voting voting = VotingOf(strip);
+  const int begin = ClampToken(estimates.low - lane_0) / kLanes;
+  const int end = (ClampToken(estimates.scored_end - lane_0) + kLanes - 1) / kLanes;
   f32x16 tops[kBlockVectors];
   for (f32x16& top : tops) top = Set1(kNoMaximum);
   for (int first = 0, count = 0; first < rows.num_rows; first += count) {
@@ -272,19 +254,25 @@ BATON_INLINE float ScoreSlab(const AttentionTask& task, const TaskRows& rows,
     work.q = rows.q + int64_t{first} * task.head_dim;
     work.logits = strip.z + (int64_t{slab} * rows.num_rows + first) * kStripBlocks;
     GroupLogits(count, work, begin, end);
-    if (voting == Voting::kAll) {
-      RaiseTops<Voting::kAll>(task, estimates, strip, first, count, work.logits, tops);
-    } else if (voting == Voting::kSame) {
-      RaiseTops<Voting::kSame>(task, estimates, strip, first, count, work.logits, tops);
+    if (strip.has_same_votes) {
+      RaiseTops<true>(task, estimates, strip, first, count, work.logits, tops);
     } else {
-      RaiseTops<Voting::kOwn>(task, estimates, strip, first, count, work.logits, tops);
+      RaiseTops<false>(task, estimates, strip, first, count, work.logits, tops);
+    }
+  }
+  if (strip.has_same_votes) {
+    BATON_UNROLL
+    for (int v = 0; v < kBlockVectors; ++v) {
+      tops[v] = SelectLanes(strip.votes, v, tops[v], Set1(kNoMaximum));
     }
   }
   return ReduceMax(Max(Max(tops[0], tops[1]), Max(tops[2], tops[3])));
 }
 
-// Sums 2^(z + bias - top) over slabs and voting rows, for the 64 blocks of a strip.
-template <Voting kVoting>
+// Sums 2^(z + bias - top) over slabs and voting rows, for the 64 blocks of a strip. If all rows
+// have the same votes, these are for all blocks that are scored, and what the other lanes get is
+// not asked for.
+template <bool kHasSameVotes>
 [[gnu::noinline]] void SumEnergies(const AttentionTask& task, const TaskRows& rows,
                                    const TileEstimates& estimates, const ScoredStrip& strip,
                                    float top) {
@@ -295,15 +283,15 @@ template <Voting kVoting>
   for (int slab = 0; slab < estimates.num_slabs; ++slab) {
     const f32x16 offset = Set1(estimates.score_bias[slab] - top);
     for (int r = 0; r < rows.num_rows; ++r, z += kStripBlocks) {
-      TokenRange votes = strip.votes;
-      if constexpr (kVoting == Voting::kOwn) {
+      TokenRange votes = {};
+      if constexpr (!kHasSameVotes) {
         votes = VotesOf(task, estimates, strip.strip, PositionOf(task, r));
       }
       BATON_UNROLL
       for (int v = 0; v < kBlockVectors; ++v) {
         // Zero, too, for what is not a number: such a row has no vote.
         f32x16 weight = Max(Exp2(Add(Load(z + v * kLanes), offset)), Zero());
-        if constexpr (kVoting != Voting::kAll) weight = SelectLanes(votes, v, weight, Zero());
+        if constexpr (!kHasSameVotes) weight = SelectLanes(votes, v, weight, Zero());
         energies[v] = Add(energies[v], weight);
       }
     }
@@ -325,16 +313,10 @@ float ScoreTile(const AttentionTask& task, const TileEstimates& estimates) {
   }
   for (int64_t s = FirstStrip(estimates); s < EndStrip(estimates); ++s) {
     const ScoredStrip strip = StripAt(task, rows, estimates, s);
-    switch (VotingOf(strip)) {
-      case Voting::kAll:
-        SumEnergies<Voting::kAll>(task, rows, estimates, strip, top);
-        break;
-      case Voting::kSame:
-        SumEnergies<Voting::kSame>(task, rows, estimates, strip, top);
-        break;
-      case Voting::kOwn:
-        SumEnergies<Voting::kOwn>(task, rows, estimates, strip, top);
-        break;
+    if (strip.has_same_votes) {
+      SumEnergies<true>(task, rows, estimates, strip, top);
+    } else {
+      SumEnergies<false>(task, rows, estimates, strip, top);
     }
   }
   return top;

@@ -61,8 +61,11 @@ int64_t ChooseByShare(const SparsePolicy& policy, const TileBlocks& blocks,
   int64_t chosen = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t key = KeyOf(own[static_cast<size_t>(i)]);
-    if (key < least || (key == least && ties-- <= 0)) continue;
-    scratch[static_cast<size_t>(chosen++)] = static_cast<int32_t>(optional.begin + i);
+    const bool is_tie = key == least && ties > 0;
+    // Stored first and kept or not: nobody can foretell which.
+    scratch[static_cast<size_t>(chosen)] = static_cast<int32_t>(optional.begin + i);
+    chosen += static_cast<int64_t>(key > least) + static_cast<int64_t>(is_tie);
+    ties -= static_cast<int64_t>(is_tie);
   }
   return chosen;
 }
@@ -122,17 +125,22 @@ SelectionCounts SelectBlocks(const SparsePolicy& policy, const TileBlocks& block
   const int64_t chosen = Choose(policy, blocks, optional, energies, lists.scratch);
   SelectionCounts counts;
   int64_t next = 0;
-  for (int64_t block = blocks.low; block <= blocks.last; ++block) {
-    const bool is_optional = block >= optional.begin && block < optional.end;
-    const bool is_chosen =
-        is_optional && next < chosen && lists.scratch[static_cast<size_t>(next)] == block;
-    if (is_chosen) ++next;
-    if (is_optional && !is_chosen) {
-      lists.corrected[static_cast<size_t>(counts.corrected++)] = static_cast<int32_t>(block);
-    } else {
+  const auto keep = [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
       lists.kept[static_cast<size_t>(counts.kept++)] = static_cast<int32_t>(block);
     }
+  };
+  keep(blocks.low, optional.begin);
+  for (int64_t block = optional.begin; block < optional.end; ++block) {
+    const bool is_chosen = next < chosen && lists.scratch[static_cast<size_t>(next)] == block;
+    // Stored in both and kept in one: nobody can foretell in which.
+    lists.kept[static_cast<size_t>(counts.kept)] = static_cast<int32_t>(block);
+    lists.corrected[static_cast<size_t>(counts.corrected)] = static_cast<int32_t>(block);
+    counts.kept += static_cast<int64_t>(is_chosen);
+    counts.corrected += static_cast<int64_t>(!is_chosen);
+    next += static_cast<int64_t>(is_chosen);
   }
+  keep(optional.end, blocks.last + 1);
   return counts;
 }
 

@@ -65,7 +65,10 @@ BATON_INLINE void AddToRow(const TaskRows& rows, int row, const float* logits) {
 
 // (m, l) of every row over all that it sees.
 BATON_INLINE void SumRows(const AttentionTask& task, const TaskRows& rows) {
-  ResetRows(task, rows);
+  for (int r = 0; r < rows.num_rows; ++r) {
+    Store(rows.l + r * kLanes, Zero());
+    rows.m[r] = kNoMaximum;
+  }
   const int64_t end = (task.first_position + task.num_positions - 1) / kBlockTokens + 1;
   for (int64_t block = FirstKey(task, task.first_position) / kBlockTokens; block < end; ++block) {
     for (int first = 0, count = 0; first < rows.num_rows; first += count) {

@@ -15,12 +15,12 @@ BATON_INLINE uint8_t* SeenOf(const TaskRows& rows) {
 }
 
 // Merges (o, m, l) of a row into its merged ones.
-BATON_INLINE void MergeRowOf(const AttentionTask& task, const TaskRows& rows, int row) {
-  const int64_t at = int64_t{row} * task.head_dim;
+BATON_INLINE void MergeRowOf(const AttentionTask& task, const TaskRows& rows, int row,
+                             const float* o) {
   uint8_t* seen = SeenOf(rows);
-  MergeRow(seen[row] == 0, task.head_dim, rows.o + at, rows.m[row],
-           ReduceAdd(Load(rows.l + int64_t{row} * kLanes)), rows.merged_o + at, rows.merged_m + row,
-           rows.merged_l + row);
+  MergeRow(seen[row] == 0, task.head_dim, o, rows.m[row],
+           ReduceAdd(Load(rows.l + int64_t{row} * kLanes)),
+           rows.merged_o + int64_t{row} * task.head_dim, rows.merged_m + row, rows.merged_l + row);
   seen[row] = 1;
 }
 
@@ -42,19 +42,22 @@ BATON_INLINE bool SeesKept(const AttentionTask& task, const KeptBlocks& kept, in
 
 BATON_INLINE void AttendKeptOfSegment(const AttentionTask& task, const TaskRows& rows,
                                       const KeptBlocks& kept) {
-  ResetRows(task, rows);
   const int halves = kept.block_tokens / kBlockTokens;
   const int64_t end = (task.first_position + task.num_positions - 1) / kBlockTokens + 1;
-  for (int64_t i = 0; i < kept.count; ++i) {
-    const int64_t next = i + 1 < kept.count ? kept.blocks[i + 1] : kept.next;
-    for (int half = 0; half < halves; ++half) {
-      const int64_t block = int64_t{kept.blocks[i]} * halves + half;
-      if (block >= end) break;
-      AttendOneBlock(task, rows, block, next * halves);
-    }
-  }
-  for (int r = 0; r < rows.num_rows; ++r) {
-    if (SeesKept(task, kept, PositionOf(task, r))) MergeRowOf(task, rows, r);
+  const auto block_at = [&](int64_t i) {
+    return int64_t{kept.blocks[i / halves]} * halves + i % halves;
+  };
+  int64_t num_blocks = kept.count * halves;
+  while (num_blocks > 0 && block_at(num_blocks - 1) >= end) --num_blocks;
+  for (int64_t i = 0; i < num_blocks; ++i) {
+    const int64_t next = i / halves + 1 < kept.count ? kept.blocks[i / halves + 1] : kept.next;
+    AttendOneBlock(task, rows, block_at(i), next * halves,
+                   {.is_first = i == 0, .is_last = i + 1 == num_blocks},
+                   [&](int first, int count, const float* o) {
+                     for (int r = first; r < first + count; ++r, o += task.head_dim) {
+                       if (SeesKept(task, kept, PositionOf(task, r))) MergeRowOf(task, rows, r, o);
+                     }
+                   });
   }
 }
 
@@ -132,13 +135,16 @@ template <int R>
   constexpr int kVectors = TileVectors(R);
   float* weights = slab.z + int64_t{first} * kStripBlocks;
   float* o = rows.merged_o + int64_t{first} * task.head_dim;
+  f32x16 bias[kBlockVectors];
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) bias[v] = Load(slab.bias + v * kLanes);
   for (int r = 0; r < R; ++r) {
     float* z = weights + r * kStripBlocks;
     f32x16 s[kBlockVectors];
     BATON_UNROLL
     for (int v = 0; v < kBlockVectors; ++v) {
-      const f32x16 bias = Load(slab.bias + v * kLanes);
-      s[v] = SelectGreater(bias, Set1(kNoMaximum), Add(Load(z + v * kLanes), bias), bias);
+      const f32x16 biased = Add(Load(z + v * kLanes), bias[v]);
+      s[v] = SelectGreater(bias[v], Set1(kNoMaximum), biased, bias[v]);
     }
     StoreWeights(s, z, task.head_dim,
                  {.o = o + r * task.head_dim,

@@ -116,6 +116,22 @@ class Bench(BatonCase):
             self.assertGreater(row["seconds"]["median"], 0)
             self.assertTrue(row["limits"])
 
+    def test_sparse_rows_show_their_stages(self):
+        arguments = ["bench", "kernels", "--quick", "--only", "sparse"]
+        rows = json.loads(self.ok(*arguments, "--json"))["rows"]
+        self.assertEqual([row["type"] for row in rows], ["dense", "mean", "far 4"])
+        self.assertNotIn("sparse", rows[0])
+        for row in rows[1:]:
+            self.assertTrue(row["verified"])
+            self.assertEqual(list(row["sparse"]["stages"]), ["pack", "score", "select", "correct"])
+            self.assertEqual(row["compared"]["of"], "speed of dense attention")
+        table = self.ok(*arguments)
+        self.check_table(table)
+        self.assertIn("kept blocks", table)
+        lines = list(csv.DictReader(io.StringIO(self.ok(*arguments, "--csv"))))
+        self.assertEqual(lines[0]["overhead"], "")
+        self.assertGreater(float(lines[1]["overhead"]), 0)
+
     def test_kernels_as_table_and_csv(self):
         arguments = ["bench", "kernels", "--quick", "--only", "linear", "--type", "Q4_0,F32",
                      "--precision", "fast"]
@@ -181,7 +197,11 @@ class Bench(BatonCase):
             (["kernels", "--shape", "1x2x33"], "--shape takes"),
             (["kernels", "--shape", "1x1048576x1048576"], "--shape takes"),
             (["kernels", "--isa", "mmx"], "--isa"),
-            (["kernels", "--only", "all"], "--only takes linear, attention, rows"),
+            (["kernels", "--only", "all"], "--only takes linear, attention, sparse, rows"),
+            (["kernels", "--keys", "4096,5000"], "--keys takes 4096, 8192, "),
+            (["kernels", "--keys", "4096,4096"], "--keys takes each thing once, not '4096'"),
+            (["kernels", "--only", "rows", "--keys", "4096"], "--keys is about sparse attention"),
+            (["kernels", "--quick", "--keys", "4096"], "--keys has no meaning"),
             (["kernels", "--json", "--csv"], "exclude each other"),
             (["kernels", "--seconds", "-1"], "--seconds takes"),
             (["kernels", "--seconds", "1", "--quick"], "--seconds has no meaning"),

@@ -168,6 +168,7 @@ class Usage(BatonCase):
         (KERNELS, "--only", ["all", ""]),
         (KERNELS, "--type", ["Q4_O", ""]),
         (KERNELS, "--shape", ["512x1536", "1x2x33", "0x16x32", "axbxc", "1x1048576x1048576", ""]),
+        (KERNELS, "--keys", ["0", "5000", "4096,,8192", "x", ""]),
         (KERNELS, "--isa", ["mmx", ""]),
         (KERNELS, "--seconds", ["-1", "nan", "x"]),
         (BENCH, "--prompt", ["0", "128,,512", "x", ""]),
