@@ -13,7 +13,8 @@ size_t PrefillAttentionWorkspaceBytes(const AttentionShape& shape, int num_threa
 
 // Writes the attention output of every row of every sequence; other rows of out stay as they are.
 // Requires: see AttentionArgs; q and out do not overlap.
-// Threads: tasks are (sequence, KV head, tile of rows).
+// Threads: tasks are (sequence, KV head, tile of rows), or for a few rows with a long past those of
+// DecodeAttention.
 // Memory: allocates nothing.
 void PrefillAttention(const KernelContext& context, const AttentionArgs& args);
 

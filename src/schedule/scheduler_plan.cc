@@ -9,7 +9,7 @@ namespace baton {
 namespace {
 
 // A step is planned for this share of the longest gap, since what it will take is only predicted.
-constexpr double kGapShare = 0.75;
+constexpr double kGapShare = 0.85;
 
 }  // namespace
 
@@ -78,7 +78,8 @@ void Scheduler::RenewTheOldestsPromise() {
 
 // How long a step with these streams may take. Units: seconds.
 double Scheduler::GapSeconds(const StepFeatures& streams) const {
-  return kGapShare * limits_.max_gap_steps * time_model_.Predict(streams);
+  const StepTimeModel& model = stream_model_.num_observed() > 0 ? stream_model_ : time_model_;
+  return kGapShare * limits_.max_gap_steps * model.Predict(streams);
 }
 
 void Scheduler::PlanDecodes() {
