@@ -132,6 +132,23 @@ TEST_F(ToolServiceTest, CallsAndTheirResultsGoBackToTheModel) {
   EXPECT_EQ(BodyOf(broken)["error"]["param"], "messages[0].tool_calls[0].function.arguments");
 }
 
+// Whether a template knows tools is found out once, when it is read, and not for each request: one
+// that shows them in some conversations only is asked about none of them.
+TEST_F(ToolServiceTest, NoConversationIsRenderedToFindOut) {
+  words_.chat_template = *ChatTemplate::FromSource(
+      "{% if messages | length == 1 %}{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+      "Call with <tool_call>{% endif %}{% for m in messages %}{{ m.role }}={{ m.content }};"
+      "{% endfor %}");
+  const auto one = Call(kChat, "{" + kHi + "," + kTools + "}", 1);
+  EXPECT_EQ(PromptOf(0), "<s>[add]Call with <tool_call>user=hi;");
+  const auto two = Call(kChat,
+                        R"({"messages":[{"role":"system","content":"a"},)"
+                        R"({"role":"user","content":"b"}],)" +
+                            kTools + "}",
+                        1);
+  EXPECT_EQ(PromptOf(1), "<s>system=a;user=b;");
+}
+
 TEST_F(ServiceTest, AModelThatKnowsNoToolsSaysSo) {
   const std::string refused = Ask(PostText(kChat, "{" + kHi + "," + kTools + "}"));
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 400 "));
