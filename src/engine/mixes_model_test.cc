@@ -32,11 +32,15 @@ namespace {
 constexpr int64_t kAnswer = 140;
 constexpr uint64_t kMixes = 10;  // of a test
 
+// A prompt: its length, and what its beginning is shared with.
+using Asked = std::pair<int64_t, uint64_t>;
+
 // What a mix draws from: few lengths and contents, so that prefixes are shared and the answers
 // known. The pool, of `least_pool` tokens and up to `spare_blocks` more, holds any one request.
 struct MixKind {
   int64_t context = 0;
-  int64_t least_pool = 0;  // tokens
+  int64_t least_pool = 0;         // tokens
+  std::vector<Asked> first = {};  // of the requests; the others are random
   std::vector<int64_t> lengths;
   uint64_t num_contents = 0;
   uint64_t spare_blocks = 0;
@@ -54,14 +58,15 @@ MixKind Wide() {
           .least_requests = 3,
           .steps_per_cancel = 80};
 }
-// Two prompts of 440 to 540 tokens fit, with the block that each is promised, but not with both
-// answers.
+// The first two fit at first: 10 blocks for the older one with its answer, and the younger one's
+// prompt with the block that it is promised. With both answers they would be 20.
 MixKind Tight() {
   return {.context = 704,
-          .least_pool = 1024,
+          .least_pool = 1152,
+          .first = {{440, 0}, {440, 1}},
           .lengths = {1, 63, 440, 470, 510, 540},
           .num_contents = 3,
-          .spare_blocks = 3,
+          .spare_blocks = 0,
           .least_running = 3,
           .least_requests = 5,
           .steps_per_cancel = 400};
@@ -85,9 +90,6 @@ class Listener final : public RequestObserver {
   std::vector<Told> tokens;
   std::optional<Result<GenerationResult>> done;
 };
-
-// A prompt: its length, and what its beginning is shared with.
-using Asked = std::pair<int64_t, uint64_t>;
 
 GenerationRequest RequestOf(const Asked& asked) {
   GenerationRequest request;
@@ -179,8 +181,9 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     const std::atomic<bool> cancel = false;
     while (true) {
       if (entries.size() < count && random.NextBelow(3) == 0) {
-        const Asked asked{kind.lengths[random.NextBelow(kind.lengths.size())],
-                          random.NextBelow(kind.num_contents)};
+        Asked asked{kind.lengths[random.NextBelow(kind.lengths.size())],
+                    random.NextBelow(kind.num_contents)};
+        if (entries.size() < kind.first.size()) asked = kind.first[entries.size()];
         auto listener = std::make_shared<Listener>();
         const Result<uint64_t> id = engine_->Submit(RequestOf(asked), listener);
         ASSERT_TRUE(id.has_value()) << id.error().message;
