@@ -88,6 +88,7 @@ class ModelRig {
         StepForward::Make(model, *rig->pool_, rig->context(), StepOptionsOf(options));
     if (!forward) return Forward(forward);
     rig->forward_.emplace(*std::move(forward));
+    rig->forward_->SetRecorder(options.recorder);
     return rig;
   }
 

@@ -19,6 +19,7 @@
 #include "kernels/isa.h"
 #include "kernels/precision.h"
 #include "model/model.h"
+#include "model/op_recorder.h"
 
 namespace baton {
 
@@ -34,6 +35,9 @@ struct ModelSuiteOptions {
   bool use_packed_file = true;  // the one beside the model, if there is one
   int num_rounds = 5;           // of each row
   double max_row_seconds = 30;  // then a row has no further round
+  // Of the steps of all rounds, the first one to warm up included; null for none. Outlives the
+  // call.
+  OpRecorder* recorder = nullptr;
 };
 
 enum class BenchPhase { kPrefill, kDecode };

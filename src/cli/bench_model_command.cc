@@ -10,6 +10,7 @@
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
+#include "cli/profile_option.h"
 #include "cli/progress.h"
 #include "cli/report_output.h"
 #include "model/model_spec.h"
@@ -86,6 +87,7 @@ class BenchModelCommand final : public Command {
                  "seconds (default: 5)"},
         {.min = 1, .max = kMostRounds}, &repeat_);
     DeclareQuick(options, &is_quick_);
+    profile_.Declare(options);
     options.Group("Report");
     options.Flag({.names = "--csv", .value = "", .help = "Print comma-separated values"}, &csv_);
     output_.Declare(options,
@@ -101,21 +103,28 @@ class BenchModelCommand final : public Command {
 
   Result<> Run(Console& console) override {
     if (Result<> opened = output_.Open(); !opened) return opened;
-    const Result<ModelReport> report = Measure(console);
+    const Result<OpRecorder*> recorder = profile_.Recorder(console.clock);
+    if (!recorder) return Forward(recorder);
+    const Result<ModelReport> report = Measure(*recorder, console);
     console.status.Clear();
     if (!report) return Forward(report);
-    // The other forms have them.
-    for (const std::string& note : csv_ ? report->notes : std::vector<std::string>()) {
-      (void)console.err.Write("baton: note: " + note + "\n");
-    }
-    return output_.Write({.text = [&] { return csv_ ? ModelAsCsv(*report) : ModelAsText(*report); },
-                          .json = [&] { return ModelAsJson(*report); },
-                          .svg = [&] { return ModelAsSvg(*report); }},
-                         console);
+    if (Result<> written = Write(*report, console); !written) return written;
+    return profile_.Report(console);
   }
 
  private:
-  ModelSuiteOptions Options() const {
+  Result<> Write(const ModelReport& report, Console& console) {
+    // The other forms have them.
+    for (const std::string& note : csv_ ? report.notes : std::vector<std::string>()) {
+      (void)console.err.Write("baton: note: " + note + "\n");
+    }
+    return output_.Write({.text = [&] { return csv_ ? ModelAsCsv(report) : ModelAsText(report); },
+                          .json = [&] { return ModelAsJson(report); },
+                          .svg = [&] { return ModelAsSvg(report); }},
+                         console);
+  }
+
+  ModelSuiteOptions Options(OpRecorder* recorder) const {
     const bool q = is_quick_;
     return {.path = model_.path(),
             .isa = isa_.value_or(BestIsa()),
@@ -127,14 +136,15 @@ class BenchModelCommand final : public Command {
             .chunk_tokens = chunk_.value_or(q ? 16 : 512),
             .use_packed_file = !no_packed_,
             .num_rounds = static_cast<int>(repeat_.value_or(q ? 1 : 5)),
-            .max_row_seconds = kMaxRowSeconds};
+            .max_row_seconds = kMaxRowSeconds,
+            .recorder = recorder};
   }
 
-  Result<ModelReport> Measure(Console& console) const {
+  Result<ModelReport> Measure(OpRecorder* recorder, Console& console) const {
     Progress loading(console.status, console.clock,
                      {.what = "Loading", .unit = ProgressUnit::kBytes, .columns = console.columns});
     return BenchModel(
-        Options(), [&console](const std::string& what) { ShowStatus(console, what); },
+        Options(recorder), [&console](const std::string& what) { ShowStatus(console, what); },
         [&loading](uint64_t done, uint64_t total) {
           loading.Update(static_cast<int64_t>(done), static_cast<int64_t>(total));
         });
@@ -156,6 +166,7 @@ class BenchModelCommand final : public Command {
   std::optional<int64_t> repeat_;
   bool no_packed_ = false;
   bool is_quick_ = false;
+  ProfileOption profile_;
   ReportOutput output_;
   bool csv_ = false;
 };

@@ -2,11 +2,11 @@
 // folder.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "cli/output.h"
 #include "engine/engine.h"
 #include "engine/loaded_model.h"
 
@@ -14,15 +14,17 @@ namespace baton {
 
 class SavedTimes {
  public:
+  using Log = std::function<void(const std::string& message)>;
+
   // `cache_folder` empty: nothing is read or kept.
   SavedTimes(const std::string& cache_folder, const LoadedModel& model);
 
-  // Gives the engine the fit of the last run, or has it measure, and keeps what it measured. A file
-  // that cannot be used or written is a line in the log. Errors: as Engine::Calibrate.
-  Result<> Prepare(Engine& engine, Output& log) const;
+  // Gives the engine the fit of the last run, or has it measure, and keeps what it measured. The
+  // log is told which, and of a file that cannot be used or written. Errors: as Engine::Calibrate.
+  Result<> Prepare(Engine& engine, const Log& log) const;
 
   // Keeps what the engine has learnt meanwhile. Requires: the engine does not run.
-  void Keep(const Engine& engine, Output& log) const;
+  void Keep(const Engine& engine, const Log& log) const;
 
  private:
   Hash128 key_;

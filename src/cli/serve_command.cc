@@ -303,9 +303,12 @@ class ServeCommand final : public Command {
     if (!engine) return Forward(engine);
     (*engine)->TakeCacheMemory();
     const SavedTimes times(no_saved_times_ ? std::string() : console.cache_folder, *model);
-    if (Result<> ready = times.Prepare(**engine, console.err); !ready) return ready;
+    const auto log_times = [&service](const std::string& message) {
+      service.LogEvent("step_times", message);
+    };
+    if (Result<> ready = times.Prepare(**engine, log_times); !ready) return ready;
     (*engine)->OnDiskProblem(
-        [&service](const std::string& message) { service.LogProblem("kv_disk", message); });
+        [&service](const std::string& message) { service.LogEvent("kv_disk", message); });
     EngineBackend backend(**engine);
     stop->SetActions({.drain =
                           [&] {
@@ -321,7 +324,7 @@ class ServeCommand final : public Command {
     Result<> done = console.out.Write(
         fmt::format("Serving {} at http://{}\n", ModelName(), (*server)->address()));
     if (done) done = (*engine)->Run();
-    times.Keep(**engine, console.err);
+    times.Keep(**engine, log_times);
     // Its actions speak to the engine.
     stop.reset();
     service.Drain();

@@ -1,7 +1,8 @@
 // One token, one answer, with SmolLM2 and prompts up to 4,000 tokens: mixes of requests in which
 // lengths, shared prefixes, arrivals, cancels, pool, disk, chunk and threads are random, against
-// the same requests alone. Minutes each on two cores, so tests/nightly runs the 200 and ./check
-// none:
+// the same requests alone. In every other mix the pool holds what is admitted and hardly its
+// answers, so that sequences are preempted. Ten mixes take minutes on two cores, so tests/nightly
+// runs the 200 and ./check none:
 //   engine_test --gtest_also_run_disabled_tests --gtest_filter='*MixesTest.*'
 // Ten of them: --gtest_filter='*MixesTest.*/0', to 19.
 #include <gtest/gtest.h>
@@ -27,10 +28,49 @@
 namespace baton {
 namespace {
 
-constexpr int64_t kContext = 4224;
 // More than the block that admission promises.
 constexpr int64_t kAnswer = 140;
 constexpr uint64_t kMixes = 10;  // of a test
+
+// A prompt: its length, and what its beginning is shared with.
+using Asked = std::pair<int64_t, uint64_t>;
+
+// What a mix draws from: few lengths and contents, so that prefixes are shared and the answers
+// known. The pool, of `least_pool` tokens and up to `spare_blocks` more, holds any one request.
+struct MixKind {
+  int64_t context = 0;
+  int64_t least_pool = 0;         // tokens
+  std::vector<Asked> first = {};  // of the requests; the others are random
+  std::vector<int64_t> lengths;
+  uint64_t num_contents = 0;
+  uint64_t spare_blocks = 0;
+  uint64_t least_running = 0;
+  uint64_t least_requests = 0;
+  uint64_t steps_per_cancel = 0;
+};
+MixKind Wide() {
+  return {.context = 4224,
+          .least_pool = 4224,
+          .lengths = {1, 63, 400, 1000, 1400, 2000, 4000},
+          .num_contents = 2,
+          .spare_blocks = 5,
+          .least_running = 2,
+          .least_requests = 3,
+          .steps_per_cancel = 80};
+}
+// The first two fit at first: 10 blocks for the older one with its answer, and the younger one's
+// prompt with the block that it is promised. With both answers they would be 20.
+MixKind Tight() {
+  return {.context = 704,
+          .least_pool = 1152,
+          .first = {{440, 0}, {440, 1}},
+          .lengths = {1, 63, 440, 470, 510, 540},
+          .num_contents = 3,
+          .spare_blocks = 0,
+          .least_running = 3,
+          .least_requests = 5,
+          .steps_per_cancel = 400};
+}
 
 struct Told {
   TokenId id = 0;
@@ -51,13 +91,10 @@ class Listener final : public RequestObserver {
   std::optional<Result<GenerationResult>> done;
 };
 
-// A prompt: its length, and what its beginning is shared with.
-using Kind = std::pair<int64_t, uint64_t>;
-
-GenerationRequest RequestOf(const Kind& kind) {
+GenerationRequest RequestOf(const Asked& asked) {
   GenerationRequest request;
-  RandomStream random({.seed = kind.second, .stream = 4});
-  for (int64_t i = 0; i < kind.first; ++i) {
+  RandomStream random({.seed = asked.second, .stream = 4});
+  for (int64_t i = 0; i < asked.first; ++i) {
     request.prompt.push_back(static_cast<TokenId>(100 + random.NextBelow(40'000)));
   }
   request.sampling.temperature = 1.0;
@@ -79,33 +116,34 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     std::error_code error;
     std::filesystem::remove_all(folder_, error);
   }
-  void Open(const std::string& path, int num_threads, int64_t chunk_tokens) {
+  void Open(const std::string& path, RandomStream& random, int64_t context) {
     engine_.reset();
     model_.reset();
-    Result<LoadedModel> model = LoadModel({.path = path,
-                                           .isa = BestIsa(),
-                                           .num_threads = num_threads,
-                                           .context_tokens = kContext,
-                                           .chunk_tokens = chunk_tokens,
-                                           .max_running = 4},
-                                          nullptr);
+    Result<LoadedModel> model =
+        LoadModel({.path = path,
+                   .isa = BestIsa(),
+                   .num_threads = static_cast<int>(1 + random.NextBelow(3)),
+                   .context_tokens = context,
+                   .chunk_tokens = static_cast<int64_t>(16 + random.NextBelow(500)),
+                   .max_running = 5},
+                  nullptr);
     ASSERT_TRUE(model.has_value()) << model.error().message;
     model_.emplace(*std::move(model));
   }
-  EngineConfig Config() const { return EngineConfigOf(model_->options, kContext); }
+  EngineConfig Config() const { return EngineConfigOf(model_->options, model_->context_tokens); }
 
   // What a request gives on an engine of its own that caches nothing, by the model as it is open.
-  const std::vector<Told>& Alone(const Kind& kind) {
-    std::vector<Told>& tokens = alone_[kind];
+  const std::vector<Told>& Alone(const Asked& asked) {
+    std::vector<Told>& tokens = alone_[asked];
     if (!tokens.empty()) return tokens;
     EngineConfig config = Config();
     config.max_running = 1;
-    config.kv_tokens = kContext;
+    config.kv_tokens = model_->context_tokens;
     config.prefix_cache = false;
     Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
     EXPECT_TRUE(engine.has_value());
     auto listener = std::make_shared<Listener>();
-    EXPECT_TRUE((*engine)->Submit(RequestOf(kind), listener).has_value());
+    EXPECT_TRUE((*engine)->Submit(RequestOf(asked), listener).has_value());
     const std::atomic<bool> cancel = false;
     while (true) {
       const Result<bool> left = (*engine)->Step(cancel);
@@ -117,11 +155,12 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
 
   void RunMix(const std::string& path, uint64_t mix) {
     RandomStream random({.seed = mix, .stream = 5});
-    ASSERT_NO_FATAL_FAILURE(Open(path, static_cast<int>(1 + random.NextBelow(3)),
-                                 static_cast<int64_t>(16 + random.NextBelow(500))));
+    const MixKind kind = mix % 2 == 0 ? Wide() : Tight();
+    ASSERT_NO_FATAL_FAILURE(Open(path, random, kind.context));
     EngineConfig config = Config();
-    config.max_running = static_cast<int32_t>(2 + random.NextBelow(3));
-    config.kv_tokens = kContext + static_cast<int64_t>(random.NextBelow(6)) * 64;
+    config.max_running = static_cast<int32_t>(kind.least_running + random.NextBelow(3));
+    config.kv_tokens =
+        kind.least_pool + static_cast<int64_t>(random.NextBelow(kind.spare_blocks + 1)) * 64;
     config.prefix_cache = random.NextBelow(5) != 0;
     config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(16));
     config.long_prompt_tokens = 1000;
@@ -133,24 +172,24 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     ASSERT_TRUE(engine.has_value()) << engine.error().message;
     engine_ = *std::move(engine);
     struct Entry {
-      Kind kind;
+      Asked asked;
       std::shared_ptr<Listener> listener;
       uint64_t id;
     };
     std::vector<Entry> entries;
-    const uint64_t count = 3 + random.NextBelow(3);
+    const uint64_t count = kind.least_requests + random.NextBelow(3);
     const std::atomic<bool> cancel = false;
     while (true) {
       if (entries.size() < count && random.NextBelow(3) == 0) {
-        // Few lengths and two kinds of content, so that prefixes are shared and answers known.
-        static constexpr int64_t kLengths[] = {1, 63, 400, 1000, 1400, 2000, 4000};
-        const Kind kind{kLengths[random.NextBelow(7)], random.NextBelow(2)};
+        Asked asked{kind.lengths[random.NextBelow(kind.lengths.size())],
+                    random.NextBelow(kind.num_contents)};
+        if (entries.size() < kind.first.size()) asked = kind.first[entries.size()];
         auto listener = std::make_shared<Listener>();
-        const Result<uint64_t> id = engine_->Submit(RequestOf(kind), listener);
+        const Result<uint64_t> id = engine_->Submit(RequestOf(asked), listener);
         ASSERT_TRUE(id.has_value()) << id.error().message;
-        entries.push_back({kind, listener, *id});
+        entries.push_back({asked, listener, *id});
       }
-      if (!entries.empty() && random.NextBelow(80) == 0) {
+      if (!entries.empty() && random.NextBelow(kind.steps_per_cancel) == 0) {
         engine_->Cancel(entries[random.NextBelow(entries.size())].id);
       }
       const Result<bool> left = engine_->Step(cancel);
@@ -167,20 +206,20 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     hit_tokens_ += status.prefix_hit_tokens;
     for (const Entry& entry : entries) {
       ASSERT_TRUE(entry.listener->done && entry.listener->done->has_value());
-      std::vector<Told> expected = Alone(entry.kind);
+      std::vector<Told> expected = Alone(entry.asked);
       ASSERT_EQ(std::ssize(expected), kAnswer);
       // A cancelled one is cut, not changed.
       const bool was_cancelled = (**entry.listener->done).stop_reason == StopReason::kCancelled;
       ASSERT_LE(entry.listener->tokens.size(), expected.size());
       if (was_cancelled) expected.resize(entry.listener->tokens.size());
-      ASSERT_EQ(entry.listener->tokens, expected) << entry.kind.first << " " << entry.kind.second;
+      ASSERT_EQ(entry.listener->tokens, expected) << entry.asked.first << " " << entry.asked.second;
     }
   }
 
   std::string folder_;
   std::optional<LoadedModel> model_;
   std::unique_ptr<Engine> engine_;
-  std::map<Kind, std::vector<Told>> alone_;
+  std::map<Asked, std::vector<Told>> alone_;
   uint64_t preemptions_ = 0;
   uint64_t hit_tokens_ = 0;
 };
@@ -195,8 +234,9 @@ TEST_P(MixesTest, DISABLED_OneTokenOneAnswerWithAModel) {
                 static_cast<unsigned long long>(hit_tokens_));
     std::fflush(stdout);
   }
-  // They share what they can; that sequences give way is for all tests together.
+  // They share what they can, and give way.
   EXPECT_GT(hit_tokens_, 1000u);
+  EXPECT_GT(preemptions_, 0u);
 }
 INSTANTIATE_TEST_SUITE_P(Tens, MixesTest, testing::Range(uint64_t{0}, uint64_t{20}));
 

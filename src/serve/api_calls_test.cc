@@ -256,6 +256,31 @@ TEST(ApiCallsTest, ToolsAreChecked) {
   EXPECT_EQ(Completion("\"prompt\":\"x\"," + tools).error().param, "tools");
 }
 
+// A call that is promised and does not come would be worse than a refusal, which says why and what
+// to do.
+TEST(ApiCallsTest, NobodyIsPromisedACall) {
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}],)";
+  for (const std::string choice :
+       {R"("required")", R"({"type":"function","function":{"name":"f"}})",
+        R"({"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}})"}) {
+    const auto call = Chat(tools + "\"tool_choice\":" + choice);
+    ASSERT_FALSE(call) << choice;
+    EXPECT_EQ(call.error().status, 400);
+    EXPECT_EQ(call.error().param, "tool_choice");
+    EXPECT_EQ(
+        call.error().message,
+        "'tool_choice' can be \"auto\" or \"none\": answers are not held to a form, so that no "
+        "call can be promised; with \"auto\" a message may ask for one")
+        << choice;
+  }
+  EXPECT_EQ(Chat(tools + R"("tool_choice":5)").error().message,
+            "'tool_choice' must be \"auto\" or \"none\", not a number");
+  EXPECT_EQ(Chat(tools + R"("tool_choice":"any")").error().message,
+            "'tool_choice' must be \"auto\" or \"none\", not \"any\"");
+  EXPECT_EQ(Chat(tools + "\"tool_choice\":\"" + std::string(9000, 'x') + "\"").error().message,
+            "'tool_choice' must be \"auto\" or \"none\"");
+}
+
 TEST(ApiCallsTest, WhatChangesTheAnswerAndCannotBeDoneIsRefusedByName) {
   std::vector<std::string> names;
   for (const UnsupportedField& field : UnsupportedFields()) {

@@ -72,27 +72,23 @@ ApiResult<std::vector<TokenId>> EncodePrompt(const CompletionPrompt& prompt,
   return ids;
 }
 
-// Tools for the template, and how calls are read. Whether a template knows tools it shows by what
-// it makes of them.
+// Tools for the template, and how calls are read.
 ApiResult<> AddTools(const ChatTools& tools, const TextModel& model, ChatTemplateInputs& inputs,
                      PreparedCall& prepared) {
   if (tools.names.empty()) return {};
-  const std::optional<ToolFormat> format = ToolFormatOf(model.chat_template->source());
-  auto list = TemplateValueFromJson(Guarded(tools.list, model.tokenizer));
-  if (!list) return tl::unexpected<ApiError>(ApiErrorOf(list.error(), "tools"));
-  const auto without = RenderGuardedChat(*model.chat_template, model.tokenizer, inputs);
-  inputs.tools = *std::move(list);
-  const auto with = RenderGuardedChat(*model.chat_template, model.tokenizer, inputs);
-  if (!with) return tl::unexpected<ApiError>(ApiErrorOf(with.error(), "messages"));
-  if (without && *with == *without) {
+  if (!model.chat_template->knows_tools()) {
     return tl::unexpected<ApiError>(FieldError(
         "tools", "the chat template of this model does not know tools", "tools_not_supported"));
   }
+  const std::optional<ToolFormat> format = ToolFormatOf(model.chat_template->source());
   if (!format) {
     return tl::unexpected<ApiError>(FieldError(
         "tools", "the chat template of this model teaches a form of calls that is not read here",
         "tools_not_supported"));
   }
+  auto list = TemplateValueFromJson(Guarded(tools.list, model.tokenizer));
+  if (!list) return tl::unexpected<ApiError>(ApiErrorOf(list.error(), "tools"));
+  inputs.tools = *std::move(list);
   prepared.tools = ToolRules{.format = *format, .names = tools.names};
   for (const char* mark : {"<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|python_tag|>"}) {
     const std::optional<TokenId> token = model.tokenizer.FindSpecial(mark);

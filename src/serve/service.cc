@@ -322,7 +322,7 @@ void Service::RespondLater(Call& call, HttpResponse response) {
   });
 }
 
-void Service::LogProblem(std::string_view event, std::string_view message) {
+void Service::LogEvent(std::string_view event, std::string_view message) {
   log_.Add(Json({{"event", event}, {"message", message}})
                .dump(-1, ' ', false, Json::error_handler_t::replace));
 }

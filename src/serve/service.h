@@ -75,7 +75,7 @@ class Service final : public HttpHandler {
   void SetModel(ServedModel model);
   void Drain();
   // A line of the log that belongs to no request.
-  void LogProblem(std::string_view event, std::string_view message);
+  void LogEvent(std::string_view event, std::string_view message);
 
   std::optional<HttpResponse> OnHead(const HttpRequest& request) override;
   void OnRequest(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;

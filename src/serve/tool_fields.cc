@@ -62,8 +62,19 @@ ApiResult<bool> ReadChoice(const JsonFields& fields) {
   const Json* choice = fields.Find("tool_choice");
   if (choice == nullptr || *choice == "auto") return true;
   if (*choice == "none") return false;
-  return BadField("tool_choice",
-                  "'tool_choice' can be \"auto\" or \"none\": the model cannot be forced to call");
+  if (*choice == "required" || choice->is_object()) {
+    return BadField("tool_choice",
+                    "'tool_choice' can be \"auto\" or \"none\": answers are not held to a form, so "
+                    "that no call can be promised; with \"auto\" a message may ask for one");
+  }
+  const std::string must = "'tool_choice' must be \"auto\" or \"none\"";
+  if (!choice->is_string()) {
+    return BadField("tool_choice", fmt::format("{}, not {}", must, JsonTypeName(*choice)));
+  }
+  const auto& word = choice->get_ref<const std::string&>();
+  constexpr size_t kMaxWordBytes = 40;
+  if (word.size() > kMaxWordBytes) return BadField("tool_choice", must);
+  return BadField("tool_choice", fmt::format("{}, not \"{}\"", must, word));
 }
 
 }  // namespace

@@ -46,6 +46,19 @@ Value ToolCallMessage(Value arguments) {
                  {"tool_calls", Value::List({call})}});
 }
 
+// A function of one parameter, with all that templates look for.
+Value Tool() {
+  const Value parameter =
+      Object({{"type", Value::String("string")}, {"description", Value::String("a word")}});
+  const Value parameters = Object({{"type", Value::String("object")},
+                                   {"properties", Object({{"word", parameter}})},
+                                   {"required", Value::List({Value::String("word")})}});
+  const Value function = Object({{"name", Value::String(std::string(kProbe))},
+                                 {"description", Value::String("says a word")},
+                                 {"parameters", parameters}});
+  return Object({{"type", Value::String("function")}, {"function", function}});
+}
+
 bool Holds(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
@@ -63,6 +76,7 @@ ChatTemplate::ChatTemplate(Template parsed, std::string source)
     : template_(std::move(parsed)), source_(std::move(source)) {
   content_shape_ = ProbeContent();
   arguments_shape_ = ProbeArguments();
+  knows_tools_ = ProbeTools();
 }
 
 Result<ChatTemplate> ChatTemplate::FromSource(std::string_view source) {
@@ -148,6 +162,24 @@ ArgumentsShape ChatTemplate::ProbeArguments() const {
   const std::string with_text = render(text);
   if (Holds(with_text, "\"batonkey\"") && Holds(with_text, kProbe)) return ArgumentsShape::kString;
   return ArgumentsShape::kUnknown;
+}
+
+bool ChatTemplate::ProbeTools() const {
+  Value content = Value::String("hello");
+  if (content_shape_ == ContentShape::kParts)
+    content = Value::List({Object({{"type", Value::String("text")}, {"text", content}})});
+  // Some templates want a system message first, others refuse one, or show no tools beside it.
+  const std::vector<std::vector<Value>> conversations = {
+      {Message("user", content)}, {Message("system", content), Message("user", content)}};
+  for (const std::vector<Value>& messages : conversations) {
+    ChatTemplateInputs inputs;
+    inputs.tools = Value::List({Tool()});
+    inputs.now = CivilTime{};
+    if (Holds(RenderPlain(inputs, Value::List(messages), kProbeLimits).value_or(std::string()),
+              kProbe))
+      return true;
+  }
+  return false;
 }
 
 Result<std::string> ChatTemplate::RenderAsGiven(const ChatTemplateInputs& inputs,

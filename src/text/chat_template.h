@@ -1,8 +1,9 @@
 // From a conversation to a prompt: a model's chat template, fed in the shapes that it reads.
 //
 // Templates differ in what they expect: the content of a message as a string or as a list of
-// parts, the arguments of a tool call as an object or as a JSON string. Which of them one reads is
-// found out once, by rendering small probes; conversations are then adapted (RenderAdapted).
+// parts, the arguments of a tool call as an object or as a JSON string, tools or none. Which of
+// them one reads is found out once, by rendering small probes; conversations are then adapted
+// (RenderAdapted).
 //
 // Rules of adaptation:
 // - Text parts join in order, with nothing between them. Parts of other types are refused.
@@ -78,12 +79,15 @@ class ChatTemplate {
 
   ContentShape content_shape() const { return content_shape_; }
   ArgumentsShape arguments_shape() const { return arguments_shape_; }
+  // Whether it tells the model of tools that it is given.
+  bool knows_tools() const { return knows_tools_; }
   const std::string& source() const { return source_; }
 
  private:
   ChatTemplate(Template parsed, std::string source);
   ContentShape ProbeContent() const;
   ArgumentsShape ProbeArguments() const;
+  bool ProbeTools() const;
   Result<std::string> RenderPlain(const ChatTemplateInputs& inputs, templates::Value messages,
                                   const TemplateLimits& limits) const;
   Result<std::string> RenderContinued(const ChatTemplateInputs& inputs,
@@ -94,6 +98,7 @@ class ChatTemplate {
   std::string source_;
   ContentShape content_shape_ = ContentShape::kUnknown;
   ArgumentsShape arguments_shape_ = ArgumentsShape::kUnknown;
+  bool knows_tools_ = false;
 };
 
 }  // namespace baton

@@ -101,6 +101,27 @@ TEST(ChatTemplateC01, RefusalsDoNotDisturbRendersBesideThem) {
   for (const std::string& text : valid) EXPECT_EQ(text, "[user]hi");
 }
 
+TEST(ChatTemplateTest, KnowsToolsIfItShowsTheirNames) {
+  const std::string messages = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  EXPECT_FALSE(Make(messages).knows_tools());
+  EXPECT_FALSE(Make("{% if tools %}You have tools.{% endif %}" + messages).knows_tools());
+  EXPECT_TRUE(Make("{{ tools | tojson }}" + messages).knows_tools());
+  EXPECT_TRUE(
+      Make("{% for t in tools or [] %}{{ t.function.name }}{% endfor %}" + messages).knows_tools());
+  // Whatever it says where there are none, and whatever conversation it wants.
+  EXPECT_TRUE(Make("{% if not tools %}{{ raise_exception('tools!') }}{% endif %}{{ tools }}")
+                  .knows_tools());
+  EXPECT_TRUE(Make("{% if messages[0].role != 'system' %}{{ raise_exception('system first') }}"
+                   "{% endif %}{{ tools }}")
+                  .knows_tools());
+  EXPECT_TRUE(Make("{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}"
+                   "{% endif %}{{ tools }}")
+                  .knows_tools());
+  EXPECT_TRUE(Make("{% for t in tools or [] %}{% for n, p in t.function.parameters.properties.items"
+                   "() %}{{ t.function.name }}({{ n }}: {{ p.type }}){% endfor %}{% endfor %}")
+                  .knows_tools());
+}
+
 std::string ToolCall(std::string_view arguments) {
   return R"([{"role":"user","content":"q"},{"role":"assistant","content":null,"tool_calls":[)"
          R"({"id":"call12345","type":"function","function":{"name":"f","arguments":)" +

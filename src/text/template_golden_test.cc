@@ -5,11 +5,13 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 
 #include "base/sha256.h"
 #include "base/test_paths.h"
+#include "text/chat_template.h"
 #include "text/template_engine.h"
 #include "text/template_json.h"
 
@@ -132,6 +134,25 @@ TEST(TemplateGolden, TransformersRenderings) {
     cases += entry["cases"].size();
   }
   EXPECT_EQ(cases, 511U);
+}
+
+// The templates that read the variable `tools`; the others pass it over.
+TEST(TemplateGolden, WhichKnowTools) {
+  const std::set<std::string> without = {
+      "HuggingFaceTB-SmolLM3-3B", "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
+      "deepseek-ai-DeepSeek-V3.1", "google-gemma-2-2b-it", "microsoft-Phi-3.5-mini-instruct"};
+  const ordered_json golden = ReadJson("golden.json");
+  int num_knowing = 0;
+  for (const ordered_json& entry : golden["templates"]) {
+    const std::string name = entry["template"];
+    if (name == "smollm2-135m-instruct") continue;  // it lies in a model file
+    BATON_CACHED_FILE_OR_SKIP(path, kTemplates + name + ".jinja");
+    const Result<ChatTemplate> read = ChatTemplate::FromSource(ReadFile(path));
+    ASSERT_TRUE(read.has_value()) << name << ": " << read.error().message;
+    EXPECT_EQ(read->knows_tools(), !without.contains(name)) << name;
+    num_knowing += read->knows_tools() ? 1 : 0;
+  }
+  EXPECT_EQ(num_knowing, 10);
 }
 
 TEST(TemplateGolden, TemplateOfTheSmollmFile) {

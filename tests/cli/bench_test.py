@@ -158,6 +158,29 @@ class Bench(BatonCase):
         self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
         self.assertEqual(len(root.findall(".//{*}circle")), 2 * (1 + 2 + 2) + 2)
 
+    def test_where_the_time_of_a_model_goes(self):
+        trace = self.folder / "model.trace"
+        arguments = ["bench", "model", cached(SMOL), "--quick", "--prompt", "7", "--depth", "3",
+                     "--batch", "1,2", "--json"]
+        done = self.baton(*arguments, "--profile", "--trace", trace)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertEqual(len(json.loads(done.stdout)["rows"]), 3)
+        steps = [event for event in json.loads(trace.read_text()) if event["name"].endswith("step")]
+        kinds = {(event["name"], event["args"]["rows"]) for event in steps}
+        self.assertEqual(kinds, {("prefill step", 7), ("decode step", 1), ("decode step", 2)})
+        # Every row as often, rounds and warming up.
+        counts = {kind: sum((event["name"], event["args"]["rows"]) == kind for event in steps)
+                  for kind in kinds}
+        self.assertEqual(len(set(counts.values())), 1, counts)
+        times = counts[("prefill step", 7)]
+        self.assertIn(f"prefill of {7 * times} rows", done.stderr.decode())
+        self.assertIn(f"decode of {3 * times} rows", done.stderr.decode())
+        for word in ("prefill attention", "decode attention", "everything else", "layers"):
+            self.assertIn(word, done.stderr.decode())
+        # Before anything is measured, and only if it was asked for.
+        self.assertIn("cannot write", self.fails(*arguments, "--trace", self.folder / "no" / "t"))
+        self.assertEqual(self.baton(*arguments).stderr, b"")
+
     def test_a_packed_model_is_measured_as_it_is_run(self):
         model = self.folder / "model.gguf"
         shutil.copyfile(cached(SMOL), model)

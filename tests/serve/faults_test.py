@@ -95,7 +95,7 @@ class Faults(ServerCase):
         wait_until(lambda: self.server.num_threads() == before[0] and
                    self.server.num_descriptors() <= before[1],
                    "no thread or descriptor is left", 20)
-        ended = [line for line in self.server.log() if line["cause"] == "client_gone"]
+        ended = [line for line in self.server.log() if line.get("cause") == "client_gone"]
         self.assertGreater(len(ended), 50)
 
     def test_probes_answer_during_a_long_prefill(self):
