@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,9 +20,10 @@ constexpr double kShares[] = {0.08, 0.15, 0.25, 0.4, 0.6};
 constexpr float kAlphas[] = {0.3f, 0.1f, 0.03f, 0.01f, 0.003f};
 // Of a layer that is sparse alone.
 constexpr double kLayerShare = 0.15;
-// A layer that alone loses this share of the wanted divergence is dense; at most every fourth is.
-constexpr double kLayerLossShare = 0.25;
+// At most every fourth layer is dense.
 constexpr int64_t kDenseLayersOf = 4;
+// Shares below are not asked for where lists are compared at equal density.
+constexpr double kLeastShare = 0.02;
 // Further parameters between the last one that loses too much and the first that does not.
 constexpr int kRefinements = 3;
 constexpr int64_t kShortestTiming = 512;
@@ -51,6 +53,20 @@ double KlAtDensity(const std::vector<TuneTrial>& trials, double density) {
   const double width = high.density - low.density;
   const double at = width <= 0 ? 0.5 : (density - low.density) / width;
   return std::exp(log_kl(low) + at * (log_kl(high) - log_kl(low)));
+}
+
+// The inverse: at which density the divergence is reached, between the ends of the trials. As
+// above.
+double DensityAtKl(const std::vector<TuneTrial>& trials, double kl) {
+  double low = trials.front().density;
+  double high = trials.back().density;
+  if (kl >= trials.front().kl) return low;
+  if (kl <= trials.back().kl) return high;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    (KlAtDensity(trials, middle) > kl ? low : high) = middle;
+  }
+  return high;
 }
 
 // One of the two rules, with its parameter.
@@ -86,8 +102,10 @@ class Tuner {
     }
     // Tokens that are read, for the bar: a guess that is exact but for what steps leave out.
     const int64_t layer_tokens = std::ssize(LayerText()) * (std::ssize(global_) + 1);
-    const auto tries = static_cast<int64_t>(std::size(kShares) + std::size(kAlphas) + 1);
-    total_ = 2048 + layer_tokens + text_tokens_ * (tries + kRefinements + 1) +
+    const int64_t lists = std::ssize(ListLengths()) + 3;
+    const auto tries = static_cast<int64_t>(std::size(kShares) + std::size(kAlphas) + 2) + lists;
+    constexpr int64_t kDenseReads = 5;
+    total_ = 2048 + layer_tokens + text_tokens_ * (tries + kRefinements + kDenseReads) +
              std::ssize(*longest_) * 2 * 2 * (kTimedRounds + 1);
   }
 
@@ -98,7 +116,8 @@ class Tuner {
                   "leave out");
     }
     Result<> done = FindInductionHeads();
-    if (done) done = FindLayers();
+    if (done) done = RankLayers();
+    if (done) done = ChooseLayers();
     if (done) done = ChooseRule();
     if (done && result_.meets_kl) done = TimeBoth();
     if (!done) return Forward(done);
@@ -143,7 +162,9 @@ class Tuner {
     return {};
   }
 
-  Result<> FindLayers() {
+  // What each layer that sees everything loses when it alone is sparse; the order in which they are
+  // made dense is that of the loss for each head that is not dense yet.
+  Result<> RankLayers() {
     DivergenceOptions wanted;
     wanted.sets = LastAndSpread(std::ssize(LayerText()), PositionsFor(model_.model->spec()) / 2);
     for (const int layer : global_) {
@@ -161,13 +182,121 @@ class Tuner {
     for (size_t i = 0; i < global_.size(); ++i) {
       result_.layers.push_back({.layer = global_[i], .kl = MeanKl(measured->policies[i])});
     }
-    std::vector<LayerLoss> worst = result_.layers;
-    std::ranges::stable_sort(worst, std::greater(), &LayerLoss::kl);
-    worst.resize(worst.size() / static_cast<size_t>(kDenseLayersOf));
-    for (const LayerLoss& loss : worst) {
-      if (loss.kl > kLayerLossShare * options_.max_kl) policy_.dense_layers.push_back(loss.layer);
+    ranked_ = global_;
+    std::vector<double> gain(model_.model->spec().layers.size());
+    for (const LayerLoss& loss : result_.layers) {
+      const int64_t heads = SparseHeads(loss.layer);
+      gain[static_cast<size_t>(loss.layer)] = heads == 0 ? 0 : loss.kl / static_cast<double>(heads);
     }
-    std::ranges::sort(policy_.dense_layers);
+    std::ranges::stable_sort(ranked_, std::greater(),
+                             [&](int layer) { return gain[static_cast<size_t>(layer)]; });
+    return {};
+  }
+
+  // KV heads of a layer that are not on the list.
+  int64_t SparseHeads(int layer) const {
+    const int64_t dense = std::ranges::count_if(
+        policy_.dense_heads, [&](const DenseHead& head) { return head.layer == layer; });
+    return model_.model->spec().num_kv_heads - dense;
+  }
+
+  // How many layers may be dense: 0, 1, 2, 3, 4, 6, 8, 12 ... up to every fourth.
+  std::vector<int64_t> ListLengths() const {
+    const int64_t most = std::ssize(global_) / kDenseLayersOf;
+    std::vector<int64_t> lengths = {0};
+    for (int64_t n = 1; n <= most;
+         n +=
+         std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n))) / 2)) {
+      lengths.push_back(n);
+    }
+    return lengths;
+  }
+
+  // The first `length` layers dense, besides the heads.
+  SparsePolicy WithList(int64_t length) const {
+    SparsePolicy policy = policy_;
+    policy.rule = SelectionRule::kShare;
+    policy.dense_layers.assign(ranked_.begin(), ranked_.begin() + length);
+    std::ranges::sort(policy.dense_layers);
+    return policy;
+  }
+
+  // The share of all KV heads of layers that see everything that a list keeps dense.
+  double DenseShare(int64_t length) const {
+    int64_t sparse = 0;
+    for (auto layer = ranked_.begin() + length; layer != ranked_.end(); ++layer) {
+      sparse += SparseHeads(*layer);
+    }
+    return 1 - static_cast<double>(sparse) /
+                   static_cast<double>(model_.model->spec().num_kv_heads * std::ssize(global_));
+  }
+
+  // The share of blocks that gives a list the wanted density, from trials without one, whose
+  // density is linear in it; nothing if the list alone is denser.
+  std::optional<double> ShareFor(int64_t length, double density,
+                                 const std::vector<TuneTrial>& without) const {
+    const auto sparse_density = [&](double of_all, int64_t of_list) {
+      return (of_all - DenseShare(of_list)) / (1 - DenseShare(of_list));
+    };
+    const double wanted = sparse_density(density, length);
+    size_t i = 1;
+    while (i + 1 < without.size() && sparse_density(without[i].density, 0) < wanted) ++i;
+    const TuneTrial& low = without[i - 1];
+    const TuneTrial& high = without[i];
+    const double from = sparse_density(low.density, 0);
+    const double to = sparse_density(high.density, 0);
+    if (to <= from) return std::nullopt;
+    const double at = (wanted - from) / (to - from);
+    const double share = low.policy.share + at * (high.policy.share - low.policy.share);
+    if (share < kLeastShare) return std::nullopt;
+    return std::min(share, 1.0);
+  }
+
+  // The list that loses least at a density. Requires: the first length is 0 or fits the density.
+  Result<std::pair<int64_t, double>> BestList(const std::vector<int64_t>& lengths, double density,
+                                              const std::vector<TuneTrial>& without) {
+    std::vector<SparsePolicy> policies;
+    for (const int64_t length : lengths) {
+      const std::optional<double> share = ShareFor(length, density, without);
+      if (share.has_value()) policies.push_back(WithParameter(WithList(length), *share));
+    }
+    if (policies.empty()) return std::pair(lengths.front(), without.front().kl);
+    const Result<std::vector<TuneTrial>> tried = Try(policies);
+    if (!tried) return Forward(tried);
+    const auto best = std::ranges::min_element(*tried, {}, &TuneTrial::kl);
+    return std::pair(std::ssize(best->policy.dense_layers), best->kl);
+  }
+
+  // Whether dense layers are worth what they cost: lists of several lengths against each other at
+  // equal density, with as many more blocks elsewhere as they are shorter. First at the density
+  // that no list needs to keep to the divergence, then, of the best one and its neighbours, at the
+  // lower one that it should need.
+  Result<> ChooseLayers() {
+    std::vector<SparsePolicy> policies;
+    for (const double share : kShares) policies.push_back(WithParameter(WithList(0), share));
+    Result<std::vector<TuneTrial>> without = Try(policies);
+    if (!without) return Forward(without);
+    shares_ = *without;
+    const std::vector<int64_t> lengths = ListLengths();
+    if (lengths.size() == 1) return {};
+    const double density = DensityAtKl(*without, options_.max_kl);
+    Result<std::pair<int64_t, double>> best = BestList(lengths, density, *without);
+    if (!best) return Forward(best);
+    const double gain = KlAtDensity(*without, density) / std::max(best->second, 1e-12);
+    if (best->first > 0 && gain > 1) {
+      std::vector<int64_t> near;
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        const size_t from = i == 0 ? 0 : i - 1;
+        const size_t to = std::min(i + 1, lengths.size() - 1);
+        if (lengths[from] == best->first || lengths[i] == best->first ||
+            lengths[to] == best->first) {
+          near.push_back(lengths[i]);
+        }
+      }
+      best = BestList(near, DensityAtKl(*without, options_.max_kl * gain), *without);
+      if (!best) return Forward(best);
+    }
+    policy_ = WithList(best->first);
     return {};
   }
 
@@ -198,19 +327,32 @@ class Tuner {
     by_share.rule = SelectionRule::kShare;
     SparsePolicy by_threshold = policy_;
     by_threshold.rule = SelectionRule::kThreshold;
-    for (const double share : kShares) policies.push_back(WithParameter(by_share, share));
+    // With a list a share does that was enough without, or one of the two below it.
+    const auto enough = FirstThatMeets(shares_) - shares_.begin();
+    for (auto i = std::max<int64_t>(0, enough - 2); i <= enough && !policy_.dense_layers.empty();
+         ++i) {
+      policies.push_back(WithParameter(by_share, shares_[static_cast<size_t>(i)].policy.share));
+    }
     for (const float alpha : kAlphas) policies.push_back(WithParameter(by_threshold, alpha));
     Result<std::vector<TuneTrial>> tried = Try(policies);
     if (!tried) return Forward(tried);
-    std::vector<TuneTrial> shares;
-    std::vector<TuneTrial> thresholds;
-    for (const TuneTrial& trial : *tried) {
-      (trial.policy.rule == SelectionRule::kShare ? shares : thresholds).push_back(trial);
-    }
+    const std::vector<TuneTrial> shares = OfTheList(SelectionRule::kShare);
+    const std::vector<TuneTrial> thresholds = OfTheList(SelectionRule::kThreshold);
     // Where the shares keep to the divergence, or come nearest to it.
     const TuneTrial& border = *FirstThatMeets(shares);
     const bool share_is_better = border.kl <= KlAtDensity(thresholds, border.density);
     return Refine(share_is_better ? shares : thresholds);
+  }
+
+  // What was tried so far of a rule with the chosen lists; density ascends.
+  std::vector<TuneTrial> OfTheList(SelectionRule rule) const {
+    std::vector<TuneTrial> trials;
+    for (const TuneTrial& trial : result_.trials) {
+      if (trial.policy.rule != rule || trial.policy.dense_layers != policy_.dense_layers) continue;
+      trials.push_back(trial);
+    }
+    std::ranges::stable_sort(trials, std::less(), &TuneTrial::density);
+    return trials;
   }
 
   // The sparsest that keeps to the divergence; else the one that loses least.
@@ -232,11 +374,12 @@ class Tuner {
         between.push_back(
             WithParameter(first->policy, std::exp(from + (to - from) * i / (kRefinements + 1))));
       }
-      Result<std::vector<TuneTrial>> tried = Try(between);
+      const Result<std::vector<TuneTrial>> tried = Try(between);
       if (!tried) return Forward(tried);
-      trials.insert(trials.end(), tried->begin(), tried->end());
-      std::ranges::stable_sort(trials, std::less(), &TuneTrial::density);
     }
+    // Whatever it was tried for.
+    trials = result_.trials;
+    std::ranges::stable_sort(trials, std::less(), &TuneTrial::density);
     result_.chosen = *FirstThatMeets(trials);
     result_.meets_kl = result_.chosen.kl <= options_.max_kl;
     return {};
@@ -270,6 +413,8 @@ class Tuner {
   const std::atomic<bool>& cancel_;
   SparsePolicy policy_;  // with the lists that were found so far
   std::vector<int> global_;
+  std::vector<int> ranked_;        // the same layers, what is best made dense first
+  std::vector<TuneTrial> shares_;  // without dense layers; density ascends
   const std::vector<TokenId>* longest_ = nullptr;
   int64_t text_tokens_ = 0;
   int64_t done_ = 0;
