@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/check.h"
 #include "base/number_text.h"
 #include "evaluate/divergence.h"
 #include "kernels/sparse_policy_text.h"
@@ -91,7 +92,8 @@ class Tuner {
         options_(options),
         progress_(progress),
         cancel_(cancel),
-        policy_(DefaultSparsePolicy()) {
+        policy_(DefaultSparsePolicy()),
+        text_losses_(options.texts.size()) {
     for (const std::vector<TokenId>& text : options.texts) {
       text_tokens_ += std::ssize(text);
       if (longest_ == nullptr || text.size() > longest_->size()) longest_ = &text;
@@ -101,7 +103,7 @@ class Tuner {
       if (spec.layers[static_cast<size_t>(layer)].sliding_window == 0) global_.push_back(layer);
     }
     // Tokens that are read, for the bar: a guess that is exact but for what steps leave out.
-    const int64_t layer_tokens = std::ssize(LayerText()) * (std::ssize(global_) + 1);
+    const int64_t layer_tokens = HalfOf(*longest_) * (std::ssize(global_) + 1);
     const int64_t lists = std::ssize(ListLengths()) + 3;
     const auto tries = static_cast<int64_t>(std::size(kShares) + std::size(kAlphas) + 2) + lists;
     constexpr int64_t kDenseReads = 5;
@@ -116,6 +118,7 @@ class Tuner {
                   "leave out");
     }
     Result<> done = FindInductionHeads();
+    if (done) done = TryShares();
     if (done) done = RankLayers();
     if (done) done = ChooseLayers();
     if (done) done = ChooseRule();
@@ -125,9 +128,8 @@ class Tuner {
   }
 
  private:
-  std::span<const TokenId> LayerText() const {
-    const int64_t half = std::max(kLeastTuneTokens, std::ssize(options_.texts.front()) / 2);
-    return std::span(options_.texts.front()).first(static_cast<size_t>(half));
+  static int64_t HalfOf(const std::vector<TokenId>& text) {
+    return std::max(kLeastTuneTokens, std::ssize(text) / 2);
   }
 
   void Tell(int64_t tokens) const {
@@ -162,11 +164,26 @@ class Tuner {
     return {};
   }
 
-  // What each layer that sees everything loses when it alone is sparse; the order in which they are
-  // made dense is that of the loss for each head that is not dense yet.
+  // Several shares without dense layers.
+  Result<> TryShares() {
+    std::vector<SparsePolicy> policies;
+    for (const double share : kShares) policies.push_back(WithParameter(WithList(0), share));
+    Result<std::vector<TuneTrial>> tried = Try(policies);
+    if (!tried) return Forward(tried);
+    shares_ = *std::move(tried);
+    return {};
+  }
+
+  // What each layer that sees everything loses when it alone is sparse, on the text that loses most
+  // by shares; the order in which they are made dense is that of the loss for each head that is not
+  // dense yet. A text that has little to look up would put the first layers first, whose changes
+  // all others round anew.
   Result<> RankLayers() {
+    const auto worst = std::ranges::max_element(text_losses_) - text_losses_.begin();
+    const std::vector<TokenId>& text = options_.texts[static_cast<size_t>(worst)];
+    const int64_t length = HalfOf(text);
     DivergenceOptions wanted;
-    wanted.sets = LastAndSpread(std::ssize(LayerText()), PositionsFor(model_.model->spec()) / 2);
+    wanted.sets = LastAndSpread(length, PositionsFor(model_.model->spec()) / 2);
     for (const int layer : global_) {
       SparsePolicy alone = policy_;
       alone.rule = SelectionRule::kShare;
@@ -177,7 +194,8 @@ class Tuner {
       }
       wanted.policies.push_back(std::move(alone));
     }
-    const Result<DivergenceResult> measured = Measure(LayerText(), wanted);
+    const Result<DivergenceResult> measured =
+        Measure(std::span(text).first(static_cast<size_t>(length)), wanted);
     if (!measured) return Forward(measured);
     for (size_t i = 0; i < global_.size(); ++i) {
       result_.layers.push_back({.layer = global_[i], .kl = MeanKl(measured->policies[i])});
@@ -216,6 +234,7 @@ class Tuner {
   SparsePolicy WithList(int64_t length) const {
     SparsePolicy policy = policy_;
     policy.rule = SelectionRule::kShare;
+    CHECK_LE(length, std::ssize(ranked_));
     policy.dense_layers.assign(ranked_.begin(), ranked_.begin() + length);
     std::ranges::sort(policy.dense_layers);
     return policy;
@@ -231,18 +250,17 @@ class Tuner {
                    static_cast<double>(model_.model->spec().num_kv_heads * std::ssize(global_));
   }
 
-  // The share of blocks that gives a list the wanted density, from trials without one, whose
-  // density is linear in it; nothing if the list alone is denser.
-  std::optional<double> ShareFor(int64_t length, double density,
-                                 const std::vector<TuneTrial>& without) const {
+  // The share of blocks that gives a list the wanted density, by the trials without one; nothing if
+  // the list alone is denser.
+  std::optional<double> ShareFor(int64_t length, double density) const {
     const auto sparse_density = [&](double of_all, int64_t of_list) {
       return (of_all - DenseShare(of_list)) / (1 - DenseShare(of_list));
     };
     const double wanted = sparse_density(density, length);
     size_t i = 1;
-    while (i + 1 < without.size() && sparse_density(without[i].density, 0) < wanted) ++i;
-    const TuneTrial& low = without[i - 1];
-    const TuneTrial& high = without[i];
+    while (i + 1 < shares_.size() && sparse_density(shares_[i].density, 0) < wanted) ++i;
+    const TuneTrial& low = shares_[i - 1];
+    const TuneTrial& high = shares_[i];
     const double from = sparse_density(low.density, 0);
     const double to = sparse_density(high.density, 0);
     if (to <= from) return std::nullopt;
@@ -253,14 +271,13 @@ class Tuner {
   }
 
   // The list that loses least at a density. Requires: the first length is 0 or fits the density.
-  Result<std::pair<int64_t, double>> BestList(const std::vector<int64_t>& lengths, double density,
-                                              const std::vector<TuneTrial>& without) {
+  Result<std::pair<int64_t, double>> BestList(const std::vector<int64_t>& lengths, double density) {
     std::vector<SparsePolicy> policies;
     for (const int64_t length : lengths) {
-      const std::optional<double> share = ShareFor(length, density, without);
+      const std::optional<double> share = ShareFor(length, density);
       if (share.has_value()) policies.push_back(WithParameter(WithList(length), *share));
     }
-    if (policies.empty()) return std::pair(lengths.front(), without.front().kl);
+    if (policies.empty()) return std::pair(lengths.front(), shares_.front().kl);
     const Result<std::vector<TuneTrial>> tried = Try(policies);
     if (!tried) return Forward(tried);
     const auto best = std::ranges::min_element(*tried, {}, &TuneTrial::kl);
@@ -272,17 +289,12 @@ class Tuner {
   // that no list needs to keep to the divergence, then, of the best one and its neighbours, at the
   // lower one that it should need.
   Result<> ChooseLayers() {
-    std::vector<SparsePolicy> policies;
-    for (const double share : kShares) policies.push_back(WithParameter(WithList(0), share));
-    Result<std::vector<TuneTrial>> without = Try(policies);
-    if (!without) return Forward(without);
-    shares_ = *without;
     const std::vector<int64_t> lengths = ListLengths();
     if (lengths.size() == 1) return {};
-    const double density = DensityAtKl(*without, options_.max_kl);
-    Result<std::pair<int64_t, double>> best = BestList(lengths, density, *without);
+    const double density = DensityAtKl(shares_, options_.max_kl);
+    Result<std::pair<int64_t, double>> best = BestList(lengths, density);
     if (!best) return Forward(best);
-    const double gain = KlAtDensity(*without, density) / std::max(best->second, 1e-12);
+    const double gain = KlAtDensity(shares_, density) / std::max(best->second, 1e-12);
     if (best->first > 0 && gain > 1) {
       std::vector<int64_t> near;
       for (size_t i = 0; i < lengths.size(); ++i) {
@@ -293,7 +305,7 @@ class Tuner {
           near.push_back(lengths[i]);
         }
       }
-      best = BestList(near, DensityAtKl(*without, options_.max_kl * gain), *without);
+      best = BestList(near, DensityAtKl(shares_, options_.max_kl * gain));
       if (!best) return Forward(best);
     }
     policy_ = WithList(best->first);
@@ -311,7 +323,9 @@ class Tuner {
       const Result<DivergenceResult> measured = Measure(text, wanted);
       if (!measured) return Forward(measured);
       const auto num_texts = static_cast<double>(options_.texts.size());
+      const auto text_index = static_cast<size_t>(&text - options_.texts.data());
       for (size_t i = 0; i < trials.size(); ++i) {
+        text_losses_[text_index] += MeanKl(measured->policies[i]);
         trials[i].kl += MeanKl(measured->policies[i]) / num_texts;
         trials[i].density += measured->policies[i].density / num_texts;
       }
@@ -413,8 +427,9 @@ class Tuner {
   const std::atomic<bool>& cancel_;
   SparsePolicy policy_;  // with the lists that were found so far
   std::vector<int> global_;
-  std::vector<int> ranked_;        // the same layers, what is best made dense first
-  std::vector<TuneTrial> shares_;  // without dense layers; density ascends
+  std::vector<double> text_losses_;  // of each text, over all trials
+  std::vector<int> ranked_;          // the same layers, what is best made dense first
+  std::vector<TuneTrial> shares_;    // without dense layers; density ascends
   const std::vector<TokenId>* longest_ = nullptr;
   int64_t text_tokens_ = 0;
   int64_t done_ = 0;
