@@ -24,6 +24,8 @@ PREFILL = rows.Row("m-prefill-512", "M, prefill 512", "m", "prefill", 512, bars=
 DECODE = rows.Row("m-decode-2048", "M, decode at depth 2,048", "m", "decode", 32, 2048)
 REQUESTS = rows.Row("m-requests-16", "M, 16 requests", "m", "requests", 64, depth=512, sequences=16,
                     bars=(4, None, None), vllm_bar=2)
+SPARSE = rows.Row("m-sparse-1024", "M, sparse prefill 1,024", "m", "sparse", 1024,
+                  bars=(None, 1 / 0.9, None), policy="rule=share:0.2")
 BATCH = rows.Row("m-batch-16", "M, 16 sequences at once", "m", "batch", 32, sequences=16)
 
 
@@ -71,6 +73,19 @@ class Outputs(unittest.TestCase):
         self.assertEqual(engines.bench_model_row(text, DECODE)["rate"], 200.0)
         self.assertEqual(engines.bench_model_row(text, BATCH)["rate"], 2500.0)
 
+    def test_eval_kl(self):
+        def report(tokens, seconds):
+            loss = {"mean": 0.01, "p99": 0.2, "top1": 0.95}
+            return json.dumps({"tokens": tokens, "dense": {"seconds": [4.0]}, "policies": [
+                {"policy": "rule=share:0.2,1", "seconds": seconds,
+                 "kl": {"last": loss, "spread": {**loss, "mean": 0.03}}}]})
+        self.assertEqual(engines.eval_kl_row(report(1024, [2.0]), SPARSE), {
+            "rate": 512, "dense_seconds": 4, "setting": "rule=share:0.2,1",
+            "kl": {"last": 0.01, "p99": 0.2, "top1": 0.95, "spread": 0.03}})
+        for text in (report(512, [2.0]), report(1024, [])):
+            with self.assertRaisesRegex(engines.Unavailable, "missing"):
+                engines.eval_kl_row(text, SPARSE)
+
     def test_a_program_that_fails_says_why(self):
         with self.assertRaisesRegex(engines.Unavailable, "p, exit status 3: the last word$"):
             engines.output_of([sys.executable, "-c", "import sys; print('first\\nthe last word', "
@@ -90,7 +105,7 @@ class Workers(unittest.TestCase):
         path = pathlib.Path(folder.name, "worker.py")
         path.write_text("import json, sys\n"
                         "def answer(v): print(json.dumps(v), flush=True)\n" + body)
-        engine = engines.OpenVino(sys.executable, path, 2, True)
+        engine = engines.OpenVino(sys.executable, path, 2, True, lambda row, model: [7] * row.tokens)
         self.addCleanup(engine.close)
         return engine
 
@@ -104,6 +119,26 @@ class Workers(unittest.TestCase):
         self.assertEqual(engine.measure(DECODE, "m"), {"rate": 8})
         self.assertEqual(engine.measure(BATCH, "m"), {"rate": 8 * 16})
         self.assertEqual(engine.version, "1.2")
+
+    def test_sparse_prefill_of_openvino(self):
+        engine = self.engine(
+            "answer({'versions': '1.2'})\n"
+            "for line in sys.stdin:\n"
+            "    r = json.loads(line)\n"
+            "    if r['work'] == 'sparse':\n"
+            "        answer({'first': len(r['ids']) / 256, 'setting': 'XAttention'})\n"
+            "    elif r['work'] == 'divergence':\n"
+            "        open(sys.argv[0] + '.log', 'a').write('x')\n"
+            "        answer({'kl': {'last': r['positions'] / 512, 'spread': r['ids'][0]}})\n"
+            "    else: answer({'first': 1, 'rest': 0})\n")
+        for _ in range(2):
+            self.assertEqual(engine.measure(SPARSE, "m"), {
+                "rate": 256, "setting": "XAttention", "kl": {"last": 1, "spread": 7}})
+        log = engine._worker.with_name("worker.py.log")  # pylint: disable=protected-access
+        self.assertEqual(log.read_text(), "x")  # the loss is measured once
+        llama = engines.Llama(pathlib.Path(), True, 2)
+        with self.assertRaisesRegex(engines.Unavailable, "no block-sparse prefill"):
+            llama.measure(SPARSE, "m")
 
     def test_vllm_opens_what_was_made_for_it(self):
         folder = tempfile.TemporaryDirectory()
@@ -249,15 +284,21 @@ class Report(unittest.TestCase):
 
     def test_tables(self):
         line = summary.summarize(PREFILL, Summary.found)
+        kl = {"last": 0.01, "p99": 0.2, "top1": 0.95, "spread": 0.03}
+        entries = [{"row": SPARSE.name, "engine": "OpenVINO", "round": number, "rate": 1.0,
+                    "setting": "XAttention", "kl": kl} for number in range(2)]
+        losses = summary.losses([PREFILL, SPARSE], entries)
         text = report.section([PREFILL], [line], {
             "smollm2": {"Baton fast": {"positions": 5, "mean": 0.004, "max": 0.05},
                         "OpenVINO": {"positions": 5, "mean": 0.42, "max": 6.9,
                                      "computed_with": "bf16"}},
             "gemma-3": {"Baton fast": {"positions": 5, "mean": 0.003, "max": 0.07},
-                        "OpenVINO": {"reason": "cannot load it"}}}, self.setting)
+                        "OpenVINO": {"reason": "cannot load it"}}}, losses, self.setting)
         self.assertIn("| M, prefill 512 | 3,000 ± 33 % | 1,500 ± 0 % | 400 ± 25 % on | [1] |  "
                       "| **7.50** of 8 |  |  | 0.50 of arithmetic |", text)
         self.assertIn("\n1. no\n", text)
+        self.assertEqual(text.count("| M, sparse prefill 1,024, OpenVINO | 0.0100 | 0.200 | 0.950 | "
+                                    "0.0300 | XAttention |"), 1)
         self.assertIn("A CPU, 2 CPUs, AVX-512 VNNI; 2 threads each, 3 rounds", text)
         self.assertIn("Baton 0.1; llama.cpp b1.", text)
         self.assertIn("| Baton fast | 4.0e-03 | 5.0e-02 | 3.0e-03 | 7.0e-02 |", text)
@@ -369,6 +410,11 @@ elif words[:2] == ["bench", "model"]:
          "bound_by": "reading"}]}))
 elif words[:2] == ["bench", "serve"]:
     print(json.dumps({"rows": [{"clients": 16, "requests": 16, "seconds": 16.0}]}))
+elif words[:2] == ["eval", "kl"]:
+    value = dict(zip(words[3::2], words[4::2]))
+    loss = {"mean": 0.0125, "p99": 0.25, "top1": 0.9375}
+    print(json.dumps({"tokens": int(value["--tokens"]), "dense": {"seconds": [2.0]}, "policies": [
+        {"policy": value["--sparse"], "seconds": [1.0], "kl": {"last": loss, "spread": loss}}]}))
 '''
 
 
@@ -403,6 +449,9 @@ class Command(unittest.TestCase):
         self.assertEqual(text.count("## Beside other engines"), 1)
         self.assertIn("| Gemma 3 270M Q4_K_M, decode | 64.0 ± 0 %", text)
         self.assertIn("| SmolLM2 Q4_1, prefill 8,000 | 640 ± 0 % | 640 ± 0 % |  |  |  |", text)
+        self.assertIn("| SmolLM2 Q4_1, sparse prefill 8,000 | 8,000 ± 0 % | 8,000 ± 0 % |", text)
+        self.assertIn("| SmolLM2 Q4_1, sparse prefill 8,000, Baton exact | 0.0125 | 0.250 | 0.938 | "
+                      "0.0125 | rule=share:", text)
         self.assertIn("| SmolLM2 Q4_1, 16 sequences at once | 64.0 ± 0 %", text)
         self.assertIn("| SmolLM2, 16 requests of 512 and 64 tokens | 576 ± 0 % |", text)
         self.assertIn("Baton 9.9", text)
@@ -417,8 +466,8 @@ class Command(unittest.TestCase):
     def test_rows_are_those_of_the_bars(self):
         run = self.tool("--rows", "list")
         self.assertEqual(run.returncode, 0)
-        self.assertEqual(len(run.stdout.splitlines()), 16)
-        self.assertEqual(len({row.name for row in rows.ROWS}), 16)
+        self.assertEqual(len(run.stdout.splitlines()), 17)
+        self.assertEqual(len({row.name for row in rows.ROWS}), 17)
         self.assertEqual([row.name for row in rows.chosen(["gemma"])],
                          ["gemma-3-prefill-512", "gemma-3-decode-0"])
 

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -100,6 +101,35 @@ class Client final : public RequestObserver {
   Result<GenerationResult> result_;
 };
 
+// The gaps of streams before, during and after the reading of a prompt. Requires: the bell's lock.
+void FindGaps(std::span<const std::shared_ptr<Client>> streams, double arrival, double end,
+              LongPromptRow& row) {
+  std::vector<double> before;
+  std::vector<double> after;
+  for (const auto& stream : streams) {
+    const std::vector<double>& times = stream->tokens();
+    for (size_t i = 1; i < times.size(); ++i) {
+      const double gap = times[i] - times[i - 1];
+      // The last ones, when all streams were running.
+      if (times[i] <= arrival && times[i] > arrival - 8 * gap) before.push_back(gap);
+      if (times[i - 1] > end) after.push_back(gap);
+    }
+  }
+  row.gap_before = PercentilesOf(std::move(before)).p50;
+  row.gap_after = PercentilesOf(std::move(after)).p50;
+  for (const auto& stream : streams) {
+    const std::vector<double>& times = stream->tokens();
+    for (size_t i = 1; i < times.size(); ++i) {
+      if (times[i] <= arrival || times[i - 1] > end) continue;
+      const double gap = times[i] - times[i - 1];
+      const double when = std::clamp((times[i] - arrival) / (end - arrival), 0.0, 1.0);
+      const double without = row.gap_before + when * (row.gap_after - row.gap_before);
+      row.longest_gap = std::max(row.longest_gap, gap);
+      row.longest_gap_steps = std::max(row.longest_gap_steps, gap / without);
+    }
+  }
+}
+
 // The engine in a thread of its own, as long as the object lives.
 class RunningEngine {
  public:
@@ -165,21 +195,17 @@ class ServeBench {
     if (!late) return Forward(late);
     bell_.Await([&] { return (*late)->is_done(); });
     row.ttft = (*late)->ttft();
-    const std::lock_guard lock(bell_.mutex());
-    std::vector<double> unloaded;
-    for (const auto& stream : streams) {
-      const std::vector<double>& times = stream->tokens();
-      for (size_t i = 1; i < times.size(); ++i) {
-        const double gap = times[i] - times[i - 1];
-        if (times[i] <= arrival) {
-          // The last ones, when all streams were running.
-          if (times[i] > arrival - 8 * gap) unloaded.push_back(gap);
-        } else {
-          row.longest_gap = std::max(row.longest_gap, gap);
-        }
+    const double end = arrival + row.ttft;
+    int64_t most_tokens = 0;
+    {
+      const std::lock_guard lock(bell_.mutex());
+      for (const auto& stream : streams) {
+        most_tokens = std::max(most_tokens, std::ssize(stream->tokens()));
       }
     }
-    row.unloaded_gap = PercentilesOf(std::move(unloaded)).p50;
+    AwaitTokens(streams, most_tokens + kTokensAround);
+    const std::lock_guard lock(bell_.mutex());
+    FindGaps(streams, arrival, end, row);
     return row;
   }
 

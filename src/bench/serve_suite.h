@@ -69,8 +69,14 @@ struct LongPromptRow {
   int64_t prompt_tokens = 0;
   double alone_ttft = 0;
   double ttft = 0;
-  double unloaded_gap = 0;  // median before it arrived
-  double longest_gap = 0;   // of any stream while it was read
+  // A stream's gap without the prompt: medians shortly before it arrived and after it was read. The
+  // streams grow meanwhile, and so does their step.
+  double gap_before = 0;
+  double gap_after = 0;
+  double longest_gap = 0;  // of any stream while it was read
+  // The most that a gap was of one without the prompt at the same time, between the two medians by
+  // a straight line.
+  double longest_gap_steps = 0;
 };
 
 struct ServeReport {

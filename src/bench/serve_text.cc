@@ -66,12 +66,12 @@ std::string ServeAsText(const ServeReport& report) {
       "engine: their share of the steps' time.\n";
   if (report.long_rows.empty()) return text;
   TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
-                   ">longest gap", ">ratio"});
+                   ">after", ">longest gap", ">ratio"});
   for (const LongPromptRow& row : report.long_rows) {
-    longs.AddRow({std::to_string(row.clients), std::to_string(row.prompt_tokens),
-                  Ms(row.alone_ttft), Ms(row.ttft),
-                  fmt::format("{:.2f}", row.ttft / row.alone_ttft), Ms(row.unloaded_gap),
-                  Ms(row.longest_gap), fmt::format("{:.2f}", row.longest_gap / row.unloaded_gap)});
+    longs.AddRow(
+        {std::to_string(row.clients), std::to_string(row.prompt_tokens), Ms(row.alone_ttft),
+         Ms(row.ttft), fmt::format("{:.2f}", row.ttft / row.alone_ttft), Ms(row.gap_before),
+         Ms(row.gap_after), Ms(row.longest_gap), fmt::format("{:.2f}", row.longest_gap_steps)});
   }
   return text + "\n" + longs.ToText();
 }
@@ -101,7 +101,9 @@ std::string ServeAsJson(const ServeReport& report) {
                      {"prompt_tokens", row.prompt_tokens},
                      {"alone_ttft_seconds", row.alone_ttft},
                      {"ttft_seconds", row.ttft},
-                     {"unloaded_gap_seconds", row.unloaded_gap},
+                     {"gap_before_seconds", row.gap_before},
+                     {"gap_after_seconds", row.gap_after},
+                     {"longest_gap_steps", row.longest_gap_steps},
                      {"longest_gap_seconds", row.longest_gap}});
   }
   const Json json = {{"machine", MachineAsJson(report.machine)},

@@ -72,7 +72,7 @@ class TuneCommand final : public Command {
                  "numbers that it was chosen by. From then on --prefill auto uses it, and "
                  "--prefill sparse without --sparse.",
                  "Give texts of the kind that the model will read: prose, code, documentation. It "
-                 "takes minutes: each text is read some twenty times, so a large model takes "
+                 "takes minutes: each text is read some thirty times, so a large model takes "
                  "long, and --tokens makes it shorter. Times count for this machine and --threads; "
                  "what is lost does not depend on them. Nothing is written before the end."},
             .examples = {"baton tune model.gguf --text book.txt --text manual.txt",

@@ -113,10 +113,10 @@ std::string NeedleAsJson(const NeedleReport& report) {
 
 std::string NeedleAsSvg(const NeedleReport& report) {
   const int trials = report.result.dense.empty() ? 0 : report.result.dense.front().front().trials;
-  SvgPage page = {
-      .title = "A code in a long text, asked for at its end",
-      .subtitle = fmt::format("{}; share found of {} trials each, greedily", report.text, trials),
-      .parts = {GridPart(report, report.result.dense, "dense")}};
+  SvgPage page = {.title = "A code in a long text, asked for at its end",
+                  .subtitle = fmt::format("{}; share found of {} trial{} each, greedily",
+                                          report.text, trials, trials == 1 ? "" : "s"),
+                  .parts = {GridPart(report, report.result.dense, "dense")}};
   for (size_t p = 0; p < report.policies.size(); ++p) {
     page.parts.push_back(
         GridPart(report, report.result.policies[p], PolicyLabel(report.policies[p])));

@@ -1,4 +1,5 @@
 // Pictures: what they must show, and that the numbers in them are the right ones.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,6 +50,19 @@ TEST(HeatMap, WritesNumbersIntoWideCells) {
   EXPECT_THAT(HeatMapPart(map).svg, HasSubstr(">.25<"));
   map.cell_width = 12;
   EXPECT_THAT(HeatMapPart(map).svg, Not(HasSubstr(".25<")));
+}
+
+// 72 letters of the bold 13 pixels of a panel's title are 7.7 pixels wide each, in a usual font.
+TEST(HeatMap, TheFrameHasRoomForALongTitle) {
+  const HeatMap map = {.title = std::string(72, 'n'),
+                       .columns = {"0"},
+                       .rows = {"a"},
+                       .values = {{0.25}},
+                       .cell_width = 40};
+  const SvgPart part = HeatMapPart(map);
+  EXPECT_GT(part.width, 72 * 7.7);
+  const std::string page = PageAsSvg({.title = "t", .subtitle = "s", .parts = {part}});
+  EXPECT_THAT(page, HasSubstr(fmt::format("width=\"{:.0f}\"", part.width)));
 }
 
 // Tile 3 of blocks 0..3 keeps 0 (the sink), 2 (chosen) and 3 (its own); 1 is dropped.

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/check.h"
 #include "base/number_text.h"
 #include "evaluate/divergence.h"
 #include "kernels/sparse_policy_text.h"
@@ -19,9 +21,10 @@ constexpr double kShares[] = {0.08, 0.15, 0.25, 0.4, 0.6};
 constexpr float kAlphas[] = {0.3f, 0.1f, 0.03f, 0.01f, 0.003f};
 // Of a layer that is sparse alone.
 constexpr double kLayerShare = 0.15;
-// A layer that alone loses this share of the wanted divergence is dense; at most every fourth is.
-constexpr double kLayerLossShare = 0.25;
+// At most every fourth layer is dense.
 constexpr int64_t kDenseLayersOf = 4;
+// Shares below are not asked for where lists are compared at equal density.
+constexpr double kLeastShare = 0.02;
 // Further parameters between the last one that loses too much and the first that does not.
 constexpr int kRefinements = 3;
 constexpr int64_t kShortestTiming = 512;
@@ -53,6 +56,20 @@ double KlAtDensity(const std::vector<TuneTrial>& trials, double density) {
   return std::exp(log_kl(low) + at * (log_kl(high) - log_kl(low)));
 }
 
+// The inverse: at which density the divergence is reached, between the ends of the trials. As
+// above.
+double DensityAtKl(const std::vector<TuneTrial>& trials, double kl) {
+  double low = trials.front().density;
+  double high = trials.back().density;
+  if (kl >= trials.front().kl) return low;
+  if (kl <= trials.back().kl) return high;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    (KlAtDensity(trials, middle) > kl ? low : high) = middle;
+  }
+  return high;
+}
+
 // One of the two rules, with its parameter.
 SparsePolicy WithParameter(SparsePolicy policy, double parameter) {
   if (policy.rule == SelectionRule::kShare) {
@@ -75,7 +92,8 @@ class Tuner {
         options_(options),
         progress_(progress),
         cancel_(cancel),
-        policy_(DefaultSparsePolicy()) {
+        policy_(DefaultSparsePolicy()),
+        text_losses_(options.texts.size()) {
     for (const std::vector<TokenId>& text : options.texts) {
       text_tokens_ += std::ssize(text);
       if (longest_ == nullptr || text.size() > longest_->size()) longest_ = &text;
@@ -85,9 +103,11 @@ class Tuner {
       if (spec.layers[static_cast<size_t>(layer)].sliding_window == 0) global_.push_back(layer);
     }
     // Tokens that are read, for the bar: a guess that is exact but for what steps leave out.
-    const int64_t layer_tokens = std::ssize(LayerText()) * (std::ssize(global_) + 1);
-    const auto tries = static_cast<int64_t>(std::size(kShares) + std::size(kAlphas) + 1);
-    total_ = 2048 + layer_tokens + text_tokens_ * (tries + kRefinements + 1) +
+    const int64_t layer_tokens = HalfOf(*longest_) * (std::ssize(global_) + 1);
+    const int64_t lists = std::ssize(ListLengths()) + 3;
+    const auto tries = static_cast<int64_t>(std::size(kShares) + std::size(kAlphas) + 2) + lists;
+    constexpr int64_t kDenseReads = 5;
+    total_ = 2048 + layer_tokens + text_tokens_ * (tries + kRefinements + kDenseReads) +
              std::ssize(*longest_) * 2 * 2 * (kTimedRounds + 1);
   }
 
@@ -98,7 +118,9 @@ class Tuner {
                   "leave out");
     }
     Result<> done = FindInductionHeads();
-    if (done) done = FindLayers();
+    if (done) done = TryShares();
+    if (done) done = RankLayers();
+    if (done) done = ChooseLayers();
     if (done) done = ChooseRule();
     if (done && result_.meets_kl) done = TimeBoth();
     if (!done) return Forward(done);
@@ -106,9 +128,8 @@ class Tuner {
   }
 
  private:
-  std::span<const TokenId> LayerText() const {
-    const int64_t half = std::max(kLeastTuneTokens, std::ssize(options_.texts.front()) / 2);
-    return std::span(options_.texts.front()).first(static_cast<size_t>(half));
+  static int64_t HalfOf(const std::vector<TokenId>& text) {
+    return std::max(kLeastTuneTokens, std::ssize(text) / 2);
   }
 
   void Tell(int64_t tokens) const {
@@ -143,9 +164,26 @@ class Tuner {
     return {};
   }
 
-  Result<> FindLayers() {
+  // Several shares without dense layers.
+  Result<> TryShares() {
+    std::vector<SparsePolicy> policies;
+    for (const double share : kShares) policies.push_back(WithParameter(WithList(0), share));
+    Result<std::vector<TuneTrial>> tried = Try(policies);
+    if (!tried) return Forward(tried);
+    shares_ = *std::move(tried);
+    return {};
+  }
+
+  // What each layer that sees everything loses when it alone is sparse, on the text that loses most
+  // by shares; the order in which they are made dense is that of the loss for each head that is not
+  // dense yet. A text that has little to look up would put the first layers first, whose changes
+  // all others round anew.
+  Result<> RankLayers() {
+    const auto worst = std::ranges::max_element(text_losses_) - text_losses_.begin();
+    const std::vector<TokenId>& text = options_.texts[static_cast<size_t>(worst)];
+    const int64_t length = HalfOf(text);
     DivergenceOptions wanted;
-    wanted.sets = LastAndSpread(std::ssize(LayerText()), PositionsFor(model_.model->spec()) / 2);
+    wanted.sets = LastAndSpread(length, PositionsFor(model_.model->spec()) / 2);
     for (const int layer : global_) {
       SparsePolicy alone = policy_;
       alone.rule = SelectionRule::kShare;
@@ -156,18 +194,121 @@ class Tuner {
       }
       wanted.policies.push_back(std::move(alone));
     }
-    const Result<DivergenceResult> measured = Measure(LayerText(), wanted);
+    const Result<DivergenceResult> measured =
+        Measure(std::span(text).first(static_cast<size_t>(length)), wanted);
     if (!measured) return Forward(measured);
     for (size_t i = 0; i < global_.size(); ++i) {
       result_.layers.push_back({.layer = global_[i], .kl = MeanKl(measured->policies[i])});
     }
-    std::vector<LayerLoss> worst = result_.layers;
-    std::ranges::stable_sort(worst, std::greater(), &LayerLoss::kl);
-    worst.resize(worst.size() / static_cast<size_t>(kDenseLayersOf));
-    for (const LayerLoss& loss : worst) {
-      if (loss.kl > kLayerLossShare * options_.max_kl) policy_.dense_layers.push_back(loss.layer);
+    ranked_ = global_;
+    std::vector<double> gain(model_.model->spec().layers.size());
+    for (const LayerLoss& loss : result_.layers) {
+      const int64_t heads = SparseHeads(loss.layer);
+      gain[static_cast<size_t>(loss.layer)] = heads == 0 ? 0 : loss.kl / static_cast<double>(heads);
     }
-    std::ranges::sort(policy_.dense_layers);
+    std::ranges::stable_sort(ranked_, std::greater(),
+                             [&](int layer) { return gain[static_cast<size_t>(layer)]; });
+    return {};
+  }
+
+  // KV heads of a layer that are not on the list.
+  int64_t SparseHeads(int layer) const {
+    const int64_t dense = std::ranges::count_if(
+        policy_.dense_heads, [&](const DenseHead& head) { return head.layer == layer; });
+    return model_.model->spec().num_kv_heads - dense;
+  }
+
+  // How many layers may be dense: 0, 1, 2, 3, 4, 6, 8, 12 ... up to every fourth.
+  std::vector<int64_t> ListLengths() const {
+    const int64_t most = std::ssize(global_) / kDenseLayersOf;
+    std::vector<int64_t> lengths = {0};
+    for (int64_t n = 1; n <= most;
+         n +=
+         std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n))) / 2)) {
+      lengths.push_back(n);
+    }
+    return lengths;
+  }
+
+  // The first `length` layers dense, besides the heads.
+  SparsePolicy WithList(int64_t length) const {
+    SparsePolicy policy = policy_;
+    policy.rule = SelectionRule::kShare;
+    CHECK_LE(length, std::ssize(ranked_));
+    policy.dense_layers.assign(ranked_.begin(), ranked_.begin() + length);
+    std::ranges::sort(policy.dense_layers);
+    return policy;
+  }
+
+  // The share of all KV heads of layers that see everything that a list keeps dense.
+  double DenseShare(int64_t length) const {
+    int64_t sparse = 0;
+    for (auto layer = ranked_.begin() + length; layer != ranked_.end(); ++layer) {
+      sparse += SparseHeads(*layer);
+    }
+    return 1 - static_cast<double>(sparse) /
+                   static_cast<double>(model_.model->spec().num_kv_heads * std::ssize(global_));
+  }
+
+  // The share of blocks that gives a list the wanted density, by the trials without one; nothing if
+  // the list alone is denser.
+  std::optional<double> ShareFor(int64_t length, double density) const {
+    const auto sparse_density = [&](double of_all, int64_t of_list) {
+      return (of_all - DenseShare(of_list)) / (1 - DenseShare(of_list));
+    };
+    const double wanted = sparse_density(density, length);
+    size_t i = 1;
+    while (i + 1 < shares_.size() && sparse_density(shares_[i].density, 0) < wanted) ++i;
+    const TuneTrial& low = shares_[i - 1];
+    const TuneTrial& high = shares_[i];
+    const double from = sparse_density(low.density, 0);
+    const double to = sparse_density(high.density, 0);
+    if (to <= from) return std::nullopt;
+    const double at = (wanted - from) / (to - from);
+    const double share = low.policy.share + at * (high.policy.share - low.policy.share);
+    if (share < kLeastShare) return std::nullopt;
+    return std::min(share, 1.0);
+  }
+
+  // The list that loses least at a density. Requires: the first length is 0 or fits the density.
+  Result<std::pair<int64_t, double>> BestList(const std::vector<int64_t>& lengths, double density) {
+    std::vector<SparsePolicy> policies;
+    for (const int64_t length : lengths) {
+      const std::optional<double> share = ShareFor(length, density);
+      if (share.has_value()) policies.push_back(WithParameter(WithList(length), *share));
+    }
+    if (policies.empty()) return std::pair(lengths.front(), shares_.front().kl);
+    const Result<std::vector<TuneTrial>> tried = Try(policies);
+    if (!tried) return Forward(tried);
+    const auto best = std::ranges::min_element(*tried, {}, &TuneTrial::kl);
+    return std::pair(std::ssize(best->policy.dense_layers), best->kl);
+  }
+
+  // Whether dense layers are worth what they cost: lists of several lengths against each other at
+  // equal density, with as many more blocks elsewhere as they are shorter. First at the density
+  // that no list needs to keep to the divergence, then, of the best one and its neighbours, at the
+  // lower one that it should need.
+  Result<> ChooseLayers() {
+    const std::vector<int64_t> lengths = ListLengths();
+    if (lengths.size() == 1) return {};
+    const double density = DensityAtKl(shares_, options_.max_kl);
+    Result<std::pair<int64_t, double>> best = BestList(lengths, density);
+    if (!best) return Forward(best);
+    const double gain = KlAtDensity(shares_, density) / std::max(best->second, 1e-12);
+    if (best->first > 0 && gain > 1) {
+      std::vector<int64_t> near;
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        const size_t from = i == 0 ? 0 : i - 1;
+        const size_t to = std::min(i + 1, lengths.size() - 1);
+        if (lengths[from] == best->first || lengths[i] == best->first ||
+            lengths[to] == best->first) {
+          near.push_back(lengths[i]);
+        }
+      }
+      best = BestList(near, DensityAtKl(shares_, options_.max_kl * gain));
+      if (!best) return Forward(best);
+    }
+    policy_ = WithList(best->first);
     return {};
   }
 
@@ -182,7 +323,9 @@ class Tuner {
       const Result<DivergenceResult> measured = Measure(text, wanted);
       if (!measured) return Forward(measured);
       const auto num_texts = static_cast<double>(options_.texts.size());
+      const auto text_index = static_cast<size_t>(&text - options_.texts.data());
       for (size_t i = 0; i < trials.size(); ++i) {
+        text_losses_[text_index] += MeanKl(measured->policies[i]);
         trials[i].kl += MeanKl(measured->policies[i]) / num_texts;
         trials[i].density += measured->policies[i].density / num_texts;
       }
@@ -198,19 +341,32 @@ class Tuner {
     by_share.rule = SelectionRule::kShare;
     SparsePolicy by_threshold = policy_;
     by_threshold.rule = SelectionRule::kThreshold;
-    for (const double share : kShares) policies.push_back(WithParameter(by_share, share));
+    // With a list a share does that was enough without, or one of the two below it.
+    const auto enough = FirstThatMeets(shares_) - shares_.begin();
+    for (auto i = std::max<int64_t>(0, enough - 2); i <= enough && !policy_.dense_layers.empty();
+         ++i) {
+      policies.push_back(WithParameter(by_share, shares_[static_cast<size_t>(i)].policy.share));
+    }
     for (const float alpha : kAlphas) policies.push_back(WithParameter(by_threshold, alpha));
     Result<std::vector<TuneTrial>> tried = Try(policies);
     if (!tried) return Forward(tried);
-    std::vector<TuneTrial> shares;
-    std::vector<TuneTrial> thresholds;
-    for (const TuneTrial& trial : *tried) {
-      (trial.policy.rule == SelectionRule::kShare ? shares : thresholds).push_back(trial);
-    }
+    const std::vector<TuneTrial> shares = OfTheList(SelectionRule::kShare);
+    const std::vector<TuneTrial> thresholds = OfTheList(SelectionRule::kThreshold);
     // Where the shares keep to the divergence, or come nearest to it.
     const TuneTrial& border = *FirstThatMeets(shares);
     const bool share_is_better = border.kl <= KlAtDensity(thresholds, border.density);
     return Refine(share_is_better ? shares : thresholds);
+  }
+
+  // What was tried so far of a rule with the chosen lists; density ascends.
+  std::vector<TuneTrial> OfTheList(SelectionRule rule) const {
+    std::vector<TuneTrial> trials;
+    for (const TuneTrial& trial : result_.trials) {
+      if (trial.policy.rule != rule || trial.policy.dense_layers != policy_.dense_layers) continue;
+      trials.push_back(trial);
+    }
+    std::ranges::stable_sort(trials, std::less(), &TuneTrial::density);
+    return trials;
   }
 
   // The sparsest that keeps to the divergence; else the one that loses least.
@@ -232,11 +388,12 @@ class Tuner {
         between.push_back(
             WithParameter(first->policy, std::exp(from + (to - from) * i / (kRefinements + 1))));
       }
-      Result<std::vector<TuneTrial>> tried = Try(between);
+      const Result<std::vector<TuneTrial>> tried = Try(between);
       if (!tried) return Forward(tried);
-      trials.insert(trials.end(), tried->begin(), tried->end());
-      std::ranges::stable_sort(trials, std::less(), &TuneTrial::density);
     }
+    // Whatever it was tried for.
+    trials = result_.trials;
+    std::ranges::stable_sort(trials, std::less(), &TuneTrial::density);
     result_.chosen = *FirstThatMeets(trials);
     result_.meets_kl = result_.chosen.kl <= options_.max_kl;
     return {};
@@ -270,6 +427,9 @@ class Tuner {
   const std::atomic<bool>& cancel_;
   SparsePolicy policy_;  // with the lists that were found so far
   std::vector<int> global_;
+  std::vector<double> text_losses_;  // of each text, over all trials
+  std::vector<int> ranked_;          // the same layers, what is best made dense first
+  std::vector<TuneTrial> shares_;    // without dense layers; density ascends
   const std::vector<TokenId>* longest_ = nullptr;
   int64_t text_tokens_ = 0;
   int64_t done_ = 0;

@@ -3,11 +3,14 @@
 //
 // Steps:
 //  1. Induction heads (induction.h) with a score above a limit are dense.
-//  2. Each layer that sees everything is made sparse alone; what then loses most is dense.
-//  3. The least share of blocks that keeps to the wanted divergence.
-//  4. The threshold of equal density; whichever rule loses less there is taken, and its parameter
-//     chosen by the wanted divergence.
-//  5. The time of both ways to read, at lengths that double: the break-even.
+//  2. Several shares of blocks without dense layers.
+//  3. Each layer that sees everything is made sparse alone, on the text that lost most by shares:
+//     what then loses most would be dense first.
+//  4. How many of them are: lists of several lengths at equal density, a longer one with a smaller
+//     share of blocks in the other layers. The one that loses least is taken.
+//  5. The least share that keeps to the wanted divergence, and the threshold of equal density;
+//     whichever rule loses less there is taken, and its parameter chosen by the wanted divergence.
+//  6. The time of both ways to read, at lengths that double: the break-even.
 // Divergences are KL(dense || sparse) in nats, mean over the last positions of a text and others
 // spread over it (divergence.h), mean over the texts.
 #pragma once

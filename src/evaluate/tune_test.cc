@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "engine/test_tiny_file.h"
 #include "evaluate/divergence.h"
@@ -109,6 +113,50 @@ TEST_F(TuneTest, ChoosesTheSparsestThatWasTriedAndKeepsToTheDivergence) {
   const auto json = nlohmann::json::parse(TuneJson(*result, options_));
   EXPECT_EQ(json["kl"], result->chosen.kl);
   EXPECT_EQ(json["trials"].size(), result->trials.size());
+}
+
+// Lists of dense layers are compared at equal density, and the one that loses least is taken.
+TEST_F(TuneTest, DenseLayersMustBeWorthWhatTheyCost) {
+  const TinyFile file{TinyModel{.layers = 8}};
+  Result<LoadedModel> model = LoadModel(
+      {.path = file.path(), .isa = BestIsa(), .num_threads = 2, .context_tokens = 1536}, nullptr);
+  ASSERT_TRUE(model.has_value());
+  options_.texts.resize(1);
+  options_.induction_limit = 1;
+  options_.max_kl = 1e9;  // the sparsest would do
+  Result<TuneResult> result = Tune(*model, options_, nullptr, go_on_);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const auto shares = [&] {
+    std::vector<TuneTrial> found = result->trials;
+    std::erase_if(
+        found, [](const TuneTrial& trial) { return trial.policy.rule != SelectionRule::kShare; });
+    return found;
+  };
+  ASSERT_GE(shares().size(), 5u);
+  // The first five have no list; a bound that the fourth of them just keeps to.
+  options_.max_kl = shares()[3].kl;
+  const double density = shares()[3].density;
+  result = Tune(*model, options_, nullptr, go_on_);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  ASSERT_TRUE(result->meets_kl);
+  EXPECT_LE(result->chosen.density, density);
+  // Lists of no, one and two layers: every fourth of eight.
+  const std::vector<TuneTrial> tried = shares();
+  ASSERT_GE(tried.size(), 8u);
+  std::map<size_t, TuneTrial> lists;
+  for (const TuneTrial& trial : std::span(tried).subspan(5, 3)) {
+    EXPECT_NEAR(trial.density, density, 0.03) << trial.policy.share;
+    lists[trial.policy.dense_layers.size()] = trial;
+  }
+  ASSERT_EQ(lists.size(), 3u);
+  EXPECT_GT(lists[0].policy.share, lists[1].policy.share);
+  EXPECT_GT(lists[1].policy.share, lists[2].policy.share);
+  // Those that lose most alone come first.
+  std::vector<LayerLoss> worst = result->layers;
+  std::ranges::stable_sort(worst, std::greater(), &LayerLoss::kl);
+  EXPECT_THAT(lists[2].policy.dense_layers,
+              testing::UnorderedElementsAre(worst[0].layer, worst[1].layer));
+  EXPECT_THAT(lists[1].policy.dense_layers, testing::ElementsAre(worst[0].layer));
 }
 
 TEST_F(TuneTest, WhereNothingKeepsToTheBoundTheNearestIsTold) {

@@ -7,7 +7,10 @@ import json
 import os
 import select
 import signal
+import statistics
 import subprocess
+
+from peer_runs import rows
 
 TIMEOUT = 1800  # seconds, of one measurement
 
@@ -89,6 +92,27 @@ def bench_model_row(text, row):
 MANY_STEPS = 1000
 
 
+def prompt_tokens(program, row, model):
+    """The first tokens of the text of sparse prefill, as Baton reads it."""
+    text = output_of([program, "tokenize", model, "--no-special"], "baton tokenize",
+                     given=rows.TEXT.read_text(encoding="utf-8"))
+    return [int(word) for word in text.split()[:row.tokens]]
+
+
+def eval_kl_row(text, row):
+    """Rate, and loss against dense, of the only policy in `baton eval kl --json`."""
+    report = json.loads(text)
+    policy = report["policies"][0]
+    if report["tokens"] != row.tokens or not policy["seconds"]:
+        raise Unavailable("baton eval kl: the row is missing in its output")
+    last, spread = policy["kl"]["last"], policy["kl"]["spread"]
+    return {"rate": row.tokens / statistics.median(policy["seconds"]),
+            "kl": {"last": last["mean"], "p99": last["p99"], "top1": last["top1"],
+                   "spread": spread["mean"]},
+            "dense_seconds": statistics.median(report["dense"]["seconds"]),
+            "setting": policy["policy"]}
+
+
 class Baton:
     """Baton with one precision."""
 
@@ -104,6 +128,11 @@ class Baton:
                  row.sequences, "--prompt", row.depth, "--output", row.tokens, "--ctx",
                  row.depth + row.tokens + 64, "--max-gap-steps", MANY_STEPS, "--json"],
                 "baton bench serve"), row)}
+        if row.work == "sparse":
+            return eval_kl_row(output_of(
+                [self._program, "eval", "kl", model, "--precision", self._precision, "--threads",
+                 self._threads, "--text", rows.TEXT, "--tokens", row.tokens, "--sparse", row.policy,
+                 "--repeat", 1, "--json"], "baton eval kl"), row)
         is_prefill = row.work == "prefill"
         return bench_model_row(output_of(
             [self._program, "bench", "model", model, "--precision", self._precision,
@@ -123,6 +152,8 @@ class Llama:
         self._programs, self._flash, self._threads = programs, flash, threads
 
     def measure(self, row, model):
+        if row.work == "sparse":
+            raise Unavailable("llama.cpp has no block-sparse prefill")
         if row.work in ("batch", "requests"):
             read_rate = batched_bench_rate if row.work == "batch" else whole_batch_rate
             return {"rate": read_rate(output_of(
@@ -226,7 +257,23 @@ class OpenVino(WorkerEngine):
 
     name = "OpenVINO"
 
+    def __init__(self, python, worker, threads, with_amx, tokens_of):
+        super().__init__(python, worker, threads, with_amx)
+        self._tokens_of = tokens_of  # of a row of sparse prefill and a model's file
+        self._losses = {}  # by row
+
+    def _sparse(self, row, model):
+        tokens = self._tokens_of(row, model)
+        answer = self.ask({"work": "sparse", "ids": tokens}, model)
+        if row.name not in self._losses:
+            self._losses[row.name] = self.ask({"work": "divergence", "ids": tokens,
+                                               "positions": 512}, model)
+        return {"rate": len(tokens) / answer["first"], "setting": answer["setting"],
+                "kl": self._losses[row.name]["kl"]}
+
     def measure(self, row, model):
+        if row.work == "sparse":
+            return self._sparse(row, model)
         if row.work == "prefill":
             answer = self.ask({"work": "generate", "tokens": row.tokens, "new": 1,
                                "sequences": 1}, model)

@@ -34,7 +34,7 @@ def ratio_text(ratio, bar):
     shown = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
     if bar is None:
         return shown
-    return f"{shown} of {bar:g}" if ratio >= bar else f"**{shown}** of {bar:g}"
+    return f"{shown} of {bar:.3g}" if ratio >= bar else f"**{shown}** of {bar:.3g}"
 
 
 def speed_table(rows, lines, has_avx512_vnni):
@@ -66,6 +66,15 @@ def speed_table(rows, lines, has_avx512_vnni):
     return table(header, body), notes
 
 
+def loss_table(losses):
+    """losses: as summary.losses() returns."""
+    body = [[f"{row.title}, {engine}", f"{entry['kl']['last']:.4f}", f"{entry['kl']['p99']:.3f}",
+             f"{entry['kl']['top1']:.3f}", f"{entry['kl']['spread']:.4f}", entry["setting"]]
+            for row, engine, entry in losses]
+    return table(["sparse against dense", "KL, last 512", "P99", "top-1", "KL, spread", "setting"],
+                 body)
+
+
 def accuracy_table(measured):
     """measured: {model: {engine: figures}}, as accuracy.measure() returns."""
     titles = {"smollm2": "SmolLM2 Q4_1", "gemma-3": "Gemma 3 270M Q4_K_M"}
@@ -88,7 +97,7 @@ def accuracy_table(measured):
     return table(header, body), list(dict.fromkeys(notes))
 
 
-def section(rows, lines, measured, setting):
+def section(rows, lines, measured, losses, setting):
     """The whole section. setting: what Setting of tools/peers gathered, as a dictionary."""
     speed, notes = speed_table(rows, lines, setting["has_avx512_vnni"])
     parts = [
@@ -112,6 +121,13 @@ def section(rows, lines, measured, setting):
         speed]
     parts += ["\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))] if notes \
         else []
+    if losses:
+        parts += [
+            "What sparse prefill loses against dense prefill of the same engine, on the same "
+            "tokens of real text (`tests/data/golden/text/kjv-slice.txt`): KL in nats over the "
+            "whole vocabulary. That of OpenVINO is of its pipeline's model with paged attention, "
+            "asked for all logits.",
+            loss_table(losses)]
     if measured:
         accuracy, notes = accuracy_table(measured)
         parts += [

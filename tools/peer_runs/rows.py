@@ -1,5 +1,6 @@
 """What tools/peers measures: a model, a piece of work, and the ratios that are asked of Baton."""
 import dataclasses
+import pathlib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,6 +12,8 @@ class Row:
     batch    as decode, for `sequences` sequences in step; the rate is of all their tokens
     requests `sequences` requests at once, each a prompt of `depth` and `tokens` behind it; the rate
              is of all tokens, read and written, from the first request to the last token
+    sparse   as prefill, block-sparse, of the first `tokens` of a text: what is left out depends on
+             what is read. Each engine's loss against its own dense prefill stands beside
     """
     name: str
     title: str
@@ -23,9 +26,14 @@ class Row:
     # llama.cpp on one with AVX2.
     bars: tuple = (None, None, None)
     vllm_bar: float | None = None
+    policy: str = ""  # of Baton's sparse prefill
 
 
 DECODED = 32
+# The text of sparse prefill.
+TEXT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/golden/text/kjv-slice.txt"
+SMOL_POLICY = ("rule=share:0.18 dense-layers=6,7 "
+               "dense-heads=17:1,18:2,20:1,20:2,23:0,23:2")  # docs/sparse.md
 
 
 def smol(work, size, **options):
@@ -50,6 +58,9 @@ ROWS = [
     smol("prefill", 512, bars=(8, 1.25, 3.5)),
     smol("prefill", 2048, bars=(7, 1.25, 3.5)),
     smol("prefill", 8000, bars=(5.5, 1.1, 3.5)),
+    # At most 0.9 of the time of OpenVINO's XAttention.
+    Row("smollm2-sparse-8000", "SmolLM2 Q4_1, sparse prefill 8,000", "smollm2", "sparse", 8000,
+        bars=(None, 1 / 0.9, None), policy=SMOL_POLICY),
     smol("decode", 0, bars=(1.8, 3, 1.3)),
     smol("decode", 2048, bars=(2.5, 2.5, 1.8)),
     smol("decode", 8000, bars=(2.7, 2.2, 2.5)),
@@ -69,7 +80,7 @@ ROWS = [
 def quick(row):
     """The same kind of work, as little as possible of it."""
     return dataclasses.replace(row, title=row.title + ", but tiny",
-                               tokens=min(row.tokens, 64 if row.work == "prefill" else 4),
+                               tokens=min(row.tokens, {"prefill": 64, "sparse": 1024}.get(row.work, 4)),
                                depth=min(row.depth, 64), bars=(None, None, None),
                                vllm_bar=None)
 

@@ -61,6 +61,16 @@ def summarize(row, entries):
     return line
 
 
+def losses(rows, entries):
+    """[(row, engine, figures)] of sparse prefill: what each loses against its own dense prefill."""
+    found = {}
+    for row in rows:
+        for e in entries:
+            if e["row"] == row.name and "kl" in e:
+                found.setdefault((row.name, e["engine"]), (row, e["engine"], e))
+    return list(found.values())
+
+
 def bars_for(row, has_avx512_vnni):
     """(least ratio to llama.cpp, to OpenVINO) that the row asks for on such a machine."""
     return (row.bars[0], row.bars[1]) if has_avx512_vnni else (row.bars[2], None)
