@@ -7,31 +7,43 @@
 #include "cli/model_options.h"
 #include "cli/open_model.h"
 #include "cli/progress.h"
+#include "engine/prompt_policy.h"
 #include "evaluate/perplexity.h"
+#include "kernels/sparse_policy_text.h"
 
 namespace baton {
 namespace {
 
-std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window) {
+// How the windows were read.
+std::string PrefillText(const std::optional<SparsePolicy>& policy) {
+  return policy ? PolicyText(*policy) : "dense";
+}
+
+std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window,
+                          const std::optional<SparsePolicy>& policy) {
   std::string windows;
   for (const double nll : figures.window_nll) {
     windows += (windows.empty() ? "" : ", ") + DoubleJson(nll);
   }
   return fmt::format(
-      "{{\"perplexity\": {}, \"nll_sum\": {}, \"count\": {}, \"window\": {}, \"windows\": {}, "
+      "{{\"policy\": \"{}\", \"perplexity\": {}, \"nll_sum\": {}, \"count\": {}, \"window\": {}, "
+      "\"windows\": {}, "
       "\"window_nll\": [{}], \"second_half\": {{\"perplexity\": {}, \"nll_sum\": {}, \"count\": "
       "{}}}}}\n",
-      DoubleJson(figures.perplexity()), DoubleJson(figures.nll_sum), figures.count, window,
-      figures.window_nll.size(), windows, DoubleJson(figures.second_half_perplexity()),
-      DoubleJson(figures.second_half_nll_sum), figures.second_half_count);
+      PrefillText(policy), DoubleJson(figures.perplexity()), DoubleJson(figures.nll_sum),
+      figures.count, window, figures.window_nll.size(), windows,
+      DoubleJson(figures.second_half_perplexity()), DoubleJson(figures.second_half_nll_sum),
+      figures.second_half_count);
 }
 
-std::string FiguresAsText(const PerplexityFigures& figures, int64_t window) {
+std::string FiguresAsText(const PerplexityFigures& figures, int64_t window,
+                          const std::optional<SparsePolicy>& policy) {
   return fmt::format(
       "perplexity   {:.6f}  ({} targets in {} windows of {} tokens)\nsecond half  {:.6f}  ({} "
-      "targets)\n",
+      "targets)\npolicy       {}\n",
       figures.perplexity(), CountText(figures.count), CountText(std::ssize(figures.window_nll)),
-      CountText(window), figures.second_half_perplexity(), CountText(figures.second_half_count));
+      CountText(window), figures.second_half_perplexity(), CountText(figures.second_half_count),
+      PrefillText(policy));
 }
 
 class EvalPerplexityCommand final : public Command {
@@ -122,8 +134,10 @@ class EvalPerplexityCommand final : public Command {
     progress.Clear();
     if (!figures) return Forward(figures);
     const int64_t window = static_cast<int64_t>(windows.front().size());
-    return console.out.Write(json_ ? FiguresAsJson(*figures, window)
-                                   : FiguresAsText(*figures, window));
+    const Result<std::optional<SparsePolicy>> policy = PolicyOfPrompt({}, window, model);
+    if (!policy) return Forward(policy);
+    return console.out.Write(json_ ? FiguresAsJson(*figures, window, *policy)
+                                   : FiguresAsText(*figures, window, *policy));
   }
 
   ModelArgument model_;

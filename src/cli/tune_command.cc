@@ -35,11 +35,15 @@ std::string HeadsText(const TuneResult& result) {
 }
 
 std::string BreakEvenText(const TuneResult& result) {
-  if (!result.break_even_tokens) return "none: dense is faster at all lengths that were timed";
-  if (*result.break_even_tokens == 0)
-    return "none: sparse is faster at all lengths that were timed";
-  return fmt::format("{} tokens; longer prompts are read faster by the policy",
-                     CountText(*result.break_even_tokens));
+  if (!result.break_even_tokens) {
+    return fmt::format(
+        "none up to {} tokens, the longest that was timed: --prefill auto stays dense",
+        CountText(result.timings.back().num_tokens));
+  }
+  const bool is_first = *result.break_even_tokens == result.timings.front().num_tokens;
+  return fmt::format("{} tokens{}; longer prompts are read faster by the policy",
+                     CountText(*result.break_even_tokens),
+                     is_first ? ", the shortest that was timed" : "");
 }
 
 std::string ResultText(const TuneResult& result, const TuneOptions& options) {
@@ -126,6 +130,12 @@ class TuneCommand final : public Command {
     }
     Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
+    if (model->context_tokens < kLeastTuneTokens) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("the context of {} tokens is shorter than the {} that tuning needs; "
+                              "give a larger --ctx",
+                              CountText(model->context_tokens), CountText(kLeastTuneTokens)));
+    }
     TuneOptions options;
     options.max_kl = max_kl_.value_or(options.max_kl);
     if (Result<> encoded = Encode(texts, *model, options); !encoded) return encoded;
@@ -185,7 +195,11 @@ class TuneCommand final : public Command {
     const std::string measured = TuneJson(*result, options);
     Result<> written =
         WriteTuneFile({.tuning = tuning, .fingerprint = target.fingerprint, .measured = measured});
-    if (!written) return written;
+    if (!written) {
+      // What took minutes is not lost with the place to keep it.
+      (void)console.out.Write(json_ ? Json(tuning, measured) : ResultText(*result, options));
+      return written;
+    }
     return console.out.Write(json_ ? Json(tuning, measured)
                                    : ResultText(*result, options) +
                                          fmt::format("saved       {}\n", target.path));

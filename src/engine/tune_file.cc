@@ -41,7 +41,7 @@ std::string_view ModelOf(std::string_view path) {
 }
 
 std::string Again(const std::string& path) {
-  return fmt::format("make it anew with: baton tune {}", ShellPath(std::string(ModelOf(path))));
+  return fmt::format("make it anew with: baton tune {} --text FILE", ShellPath(std::string(ModelOf(path))));
 }
 
 tl::unexpected<Error> Damaged(const std::string& path, std::string_view what) {
@@ -54,7 +54,7 @@ Result<std::string> ReadSmallFile(const std::string& path) {
                                                              &std::fclose);
   if (file == nullptr && errno == ENOENT) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("{}: the model is not tuned; tune it with: baton tune {}", path,
+                fmt::format("{}: the model is not tuned; tune it with: baton tune {} --text FILE", path,
                             ShellPath(std::string(ModelOf(path)))));
   }
   if (file == nullptr) {

@@ -440,13 +440,13 @@ class Tuner {
 }  // namespace
 
 std::optional<int64_t> BreakEvenOf(const std::vector<TuneTiming>& timings) {
-  if (timings.empty() || !(timings.back().ratio < 1)) return std::nullopt;
+  if (timings.empty() || !(timings.back().ratio < kFasterRatio)) return std::nullopt;
   size_t i = timings.size() - 1;
-  while (i > 0 && timings[i - 1].ratio < 1) --i;
-  if (i == 0) return 0;
+  while (i > 0 && timings[i - 1].ratio < kFasterRatio) --i;
+  if (i == 0) return timings.front().num_tokens;
   const TuneTiming& slower = timings[i - 1];
   const TuneTiming& faster = timings[i];
-  const double at = (slower.ratio - 1) / (slower.ratio - faster.ratio);
+  const double at = (slower.ratio - kFasterRatio) / (slower.ratio - faster.ratio);
   return slower.num_tokens +
          static_cast<int64_t>(at * static_cast<double>(faster.num_tokens - slower.num_tokens));
 }

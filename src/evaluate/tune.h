@@ -65,7 +65,7 @@ struct TuneResult {
   TuneTrial chosen;
   bool meets_kl = false;  // whether the chosen one does; if not, nothing is timed
   std::vector<TuneTiming> timings;
-  std::optional<int64_t> break_even_tokens;  // nothing: dense is faster at all lengths
+  std::optional<int64_t> break_even_tokens;  // nothing: not faster at the longest
 };
 
 // Called with the tokens read so far, and about how many will be.
@@ -76,8 +76,12 @@ using TuneProgress = std::function<void(int64_t done_tokens, int64_t total_token
 Result<TuneResult> Tune(LoadedModel& model, const TuneOptions& options,
                         const TuneProgress& progress, const std::atomic<bool>& cancel);
 
+// A ratio of times below this counts as faster: what is nearer to 1 may be chance.
+inline constexpr double kFasterRatio = 0.97;
+
 // The break-even of timings with ascending lengths: where the last one that is not faster goes over
-// into the next, which is; 0 if all are faster; nothing if the last is not.
+// into the next, which is; the first if all are faster, as nothing shorter was timed; nothing if
+// the last is not.
 std::optional<int64_t> BreakEvenOf(const std::vector<TuneTiming>& timings);
 
 // The numbers as one JSON object, for the tune file and for programs.

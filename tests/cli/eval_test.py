@@ -139,9 +139,14 @@ class Perplexity(BatonCase):
                                     "--json"))
         self.assertEqual((result["windows"], result["count"]), (3, 147))
         self.assertEqual(result["second_half"]["count"], 75)
+        self.assertEqual(result["policy"], "dense")
         self.assertAlmostEqual(sum(result["window_nll"]), result["nll_sum"], delta=1e-9)
         self.assertIn("perplexity   ", self.ok("eval", "perplexity", path, "--text", text,
                                                "--window", "50"))
+        sparse = ["eval", "perplexity", path, "--text", text, "--window", "50", "--prefill",
+                  "sparse", "--sparse", "rule=share:0.5"]
+        self.assertIn("policy       rule=share:0.5", self.ok(*sparse))
+        self.assertIn("rule=share:0.5", json.loads(self.ok(*sparse, "--json"))["policy"])
         self.assertIn("too few", self.fails("eval", "perplexity", path, "--text", text,
                                             "--window", "161"))
         latin = self.file("latin.txt", b"\xff")
