@@ -9,8 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/near_match.h"
 #include "cli/input.h"
-#include "cli/near_match.h"
 #include "cli/printable.h"
 #include "cli/same_file.h"
 
