@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/near_match.h"
 #include "base/number_text.h"
 #include "bench/kernel_suite.h"
 #include "cli/bench_options.h"
-#include "cli/near_match.h"
 
 namespace baton {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/near_match.h"
 #include "base/number_text.h"
 #include "cli/answer_stream.h"
 #include "cli/cache_option.h"
@@ -14,7 +15,6 @@
 #include "cli/input.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/near_match.h"
 #include "cli/open_model.h"
 #include "cli/printable.h"
 #include "cli/prompt_text.h"

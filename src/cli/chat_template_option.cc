@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/near_match.h"
+#include "base/near_match.h"
 #include "cli/printable.h"
 #include "text/chat_template.h"
 

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "engine/model_parts.h"
+#include "engine/tune_file.h"
+#include "kernels/sparse_policy_text.h"
 #include "model/weight_plan.h"
 #include "tensor/kv_record.h"
 #include "threads/cpu_topology.h"
@@ -171,6 +173,20 @@ std::optional<PackedFacts> ReadPackedFacts(const GgufFile& file, const ModelPart
   return facts;
 }
 
+std::optional<TuneFacts> ReadTuneFacts(const GgufFile& file, const ModelParts& parts) {
+  TuneFacts facts{.path = TunePathOf(file)};
+  if (parts.tuning) {
+    facts.policy = PolicyText(parts.tuning->policy);
+    facts.break_even_tokens = parts.tuning->break_even_tokens;
+    return facts;
+  }
+  const Error& error = parts.tuning.error();
+  if (error.code == ErrorCode::kNotFound) return std::nullopt;
+  const std::string place = facts.path + ": ";
+  facts.fault = error.message.substr(error.message.starts_with(place) ? place.size() : 0);
+  return facts;
+}
+
 // The parts as loading would take them, and what it would lack.
 void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, InspectReport& report) {
   const ModelParts parts =
@@ -185,6 +201,7 @@ void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
   }
   if (parts.needs) AddMemory(*parts.needs, parts.context_tokens, report);
   report.packed = ReadPackedFacts(file, parts);
+  report.tuned = ReadTuneFacts(file, parts);
   // The report has the file's name already.
   const std::string place = file.name() + ": ";
   for (const Error& error : parts.lacks) {

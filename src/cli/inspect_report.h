@@ -73,6 +73,14 @@ struct PackedFacts {
   bool is_usable = false;  // else what the model lacks says why, if it is a model at all
 };
 
+// What is at the place of the model's tune file (`baton tune`).
+struct TuneFacts {
+  std::string path;
+  std::string policy = {};  // empty if it is of no use
+  std::optional<int64_t> break_even_tokens = std::nullopt;
+  std::string fault = {};  // why it is of no use, and what to do; empty if it is of use
+};
+
 struct InspectReport {
   std::string path;
   std::vector<std::string> parts;
@@ -96,6 +104,7 @@ struct InspectReport {
   std::optional<uint64_t> kv_bytes_per_token;
   std::optional<MemoryFacts> memory;
   std::optional<PackedFacts> packed;
+  std::optional<TuneFacts> tuned;
   std::vector<std::string> unused_tensors;
   // Sentences; empty if Baton can run the file.
   std::vector<std::string> lacks;

@@ -177,6 +177,24 @@ Json MemoryJson(const InspectReport& report) {
           {"total_bytes", memory.total_bytes()}};
 }
 
+std::string TuneText(const TuneFacts& tuned) {
+  if (!tuned.fault.empty()) return "of no use: " + Printable(tuned.fault, 4096);
+  const std::string from =
+      tuned.break_even_tokens
+          ? fmt::format("faster beyond {} tokens", CountText(*tuned.break_even_tokens))
+          : std::string("faster at no length that was measured");
+  return fmt::format("{}; {}", from, tuned.policy);
+}
+
+Json TuneJson(const InspectReport& report) {
+  if (!report.tuned.has_value()) return Json();
+  return {{"path", report.tuned->path},
+          {"usable", report.tuned->fault.empty()},
+          {"policy", OrNull(report.tuned->policy)},
+          {"break_even_tokens", OrNull(report.tuned->break_even_tokens)},
+          {"fault", OrNull(report.tuned->fault)}};
+}
+
 }  // namespace
 
 std::string InspectText(const InspectReport& report) {
@@ -206,6 +224,11 @@ std::string InspectText(const InspectReport& report) {
                                          report.packed->is_usable ? "up to date" : "of no use"));
   } else if (report.has_spec) {
     lines.Add("packed file", "none; 'baton pack' makes one, and loading instant");
+  }
+  if (report.tuned.has_value()) {
+    lines.Add("tune file", TuneText(*report.tuned));
+  } else if (report.has_spec) {
+    lines.Add("tune file", "none; 'baton tune' makes one, for --prefill auto");
   }
   if (!report.unused_tensors.empty()) {
     std::string names;
@@ -264,6 +287,7 @@ std::string InspectJson(const InspectReport& report) {
                                                        {"bytes", report.packed->file_bytes},
                                                        {"usable", report.packed->is_usable}}
                                                 : Json()},
+      {"tune_file", TuneJson(report)},
       {"unused_tensors", report.unused_tensors},
       {"runs", report.lacks.empty()},
       {"lacks", report.lacks},

@@ -3,20 +3,29 @@
 #include <fmt/format.h>
 
 namespace baton {
+namespace {
+
+// What other commands make of the model: only they write it.
+std::vector<CompanionFile> CompanionsOfModel() {
+  return {{.ending = ".packed"}, {.ending = ".tune.json", .writer = "--output"}};
+}
+
+}  // namespace
 
 void ModelArgument::Declare(OptionSet& options, bool also_dash) {
   also_dash_ = also_dash;
+  const std::vector<CompanionFile> companions = CompanionsOfModel();
   options.Group("Model");
   options.Positional({.names = "MODEL",
                       .value = "",
                       .help = "Model file (GGUF)",
                       .dash_is_input = also_dash,
-                      .companion = ".packed"},
+                      .companions = companions},
                      also_dash ? 2 : 1, &positional_);
   options.Files({.names = "-m,--model",
                  .value = "MODEL",
                  .help = "The same, as an option",
-                 .companion = ".packed"},
+                 .companions = companions},
                 &named_);
 }
 

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/near_match.h"
 #include "cli/input.h"
-#include "cli/near_match.h"
 #include "cli/printable.h"
 #include "cli/same_file.h"
 
@@ -222,7 +222,9 @@ Result<> OptionSet::CheckOutputs(const std::vector<NamedFile>& files) {
                                 LongName(writer.text), LongName(other),
                                 Printable(files[i].path, kMaxValueBytes)));
       }
-      if (!other.companion.empty() && IsSameFile(files[i].path, files[j].path + other.companion)) {
+      for (const CompanionFile& companion : other.companions) {
+        if (companion.writer == LongName(writer.text)) continue;
+        if (!IsSameFile(files[i].path, files[j].path + companion.ending)) continue;
         return Fail(ErrorCode::kInvalid,
                     fmt::format("{} names '{}', which belongs to {}; choose another name",
                                 LongName(writer.text), Printable(files[i].path, kMaxValueBytes),

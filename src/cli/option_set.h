@@ -19,6 +19,13 @@ class App;
 
 namespace baton {
 
+// Another file that belongs to one that is read.
+struct CompanionFile {
+  std::string ending;  // of its name, after the name of the file that is read: ".packed"
+  // The option that may write it, by its long name; no other may.
+  std::string writer = {};
+};
+
 // How an option is written and described.
 struct OptionText {
   std::string names;  // "-m,--model"; for a positional argument its name: "MODEL"
@@ -28,9 +35,8 @@ struct OptionText {
   bool dash_is_input = false;
   // Of a file that is written: the option whose file it may replace, by its long name.
   std::string may_replace = {};
-  // Of a file that is read: the end of the name of another that belongs to it, and that no option
-  // may write either.
-  std::string companion = {};
+  // Of a file that is read.
+  std::vector<CompanionFile> companions = {};
 };
 
 struct IntegerRange {

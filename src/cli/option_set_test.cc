@@ -30,7 +30,10 @@ class OptionSetTest : public ::testing::Test {
  protected:
   OptionSetTest() {
     set_.Group("Arguments");
-    set_.Positional({.names = "MODEL", .value = "", .help = "Model file", .companion = ".packed"},
+    set_.Positional({.names = "MODEL",
+                     .value = "",
+                     .help = "Model file",
+                     .companions = {{".packed"}, {".tune.json", "--save"}}},
                     1, &values_.model);
     set_.Group("Computing");
     set_.Integer({.names = "-t,--threads", .value = "N", .help = "Threads"},
@@ -205,6 +208,9 @@ TEST_F(OptionSetTest, WhatIsWrittenBelongsToOneOption) {
   }
   EXPECT_THAT(ErrorOf({"m.gguf", "--save", "m.gguf.packed"}),
               HasSubstr("--save names 'm.gguf.packed', which belongs to MODEL"));
+  EXPECT_THAT(ErrorOf({"m.gguf", "--trace", "./m.gguf.tune.json"}),
+              HasSubstr("--trace names './m.gguf.tune.json', which belongs to MODEL"));
+  EXPECT_TRUE(set_.Parse({"m.gguf", "--save", "m.gguf.tune.json"}).has_value());
   EXPECT_TRUE(set_.Parse({"m.gguf", "-f", "m.gguf", "--load", "x", "--save", "x"}));
   EXPECT_TRUE(set_.Parse({"m.gguf", "--save", "m.gguf.kv", "--trace", "t", "--ids", "-"}));
 }

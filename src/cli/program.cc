@@ -9,10 +9,10 @@
 #include <new>
 #include <string_view>
 
+#include "base/near_match.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
-#include "cli/near_match.h"
 #include "cli/printable.h"
 
 namespace baton {

@@ -309,9 +309,13 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
     return Fail(ErrorCode::kInternal, "requests are left, and none of them can be computed");
   }
   step_chunks_.clear();
+  TokenRates::Tokens planned;
   for (const SequenceStep& sequence : plan.sequences) {
-    step_chunks_.push_back(sequence.phase == Phase::kPrefill ? sequence.num_rows() : 0);
+    const bool is_prefill = sequence.phase == Phase::kPrefill;
+    step_chunks_.push_back(is_prefill ? sequence.num_rows() : 0);
+    (is_prefill ? planned.prompt : planned.generated) += static_cast<uint64_t>(sequence.num_rows());
   }
+  rates_.BeginStep(begin, planned);
   BeginStep();
   lock.unlock();
   const int64_t run_begin = clock_.NowNs();
@@ -325,10 +329,11 @@ Result<bool> Engine::Loop::Step(const std::atomic<bool>& cancel) {
     scheduler_.Commit(run_seconds);
     StoreOnDisk();
     Emit();
-    rates_.Note(clock_.NowNs(), {.prompt = Computed().prompt - before.prompt,
-                                 .generated = Computed().generated - before.generated});
+    rates_.EndStep(clock_.NowNs(), {.prompt = Computed().prompt - before.prompt,
+                                    .generated = Computed().generated - before.generated});
   } else {
     scheduler_.Abandon();
+    rates_.EndStep(clock_.NowNs(), {});
     if (run.error().code != ErrorCode::kCancelled) return Forward(run);
   }
   ++counters_.steps;

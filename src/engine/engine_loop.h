@@ -85,6 +85,7 @@ class Engine::Loop : private StepProgress {
   TokenRates::Tokens Computed() const {
     return {.prompt = scheduler_.counts().prompt_tokens, .generated = generated_tokens_};
   }
+  uint64_t UnfinishedPromptTokens() const;
   void ListRunning(EngineStatus& status, int64_t now_ns) const;
   void ListWaiting(EngineStatus& status, int64_t now_ns);
   Result<double> MeasureStep(std::span<BlockTable> tables, int64_t tokens);

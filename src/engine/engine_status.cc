@@ -12,6 +12,19 @@ double AgeSeconds(const LiveRequest& live, int64_t now_ns) {
 
 }  // namespace
 
+// What the step at work has read so far, counted by layers.
+uint64_t Engine::Loop::UnfinishedPromptTokens() const {
+  int64_t tokens = 0;
+  for (const auto& sequence : scheduler_.running()) {
+    const Request& ledger = sequence->ledger;
+    if (!sequence->is_prefill()) continue;
+    tokens += std::clamp(live_.at(sequence->spec.id)->read_tokens(), ledger.computed,
+                         ledger.num_known()) -
+              ledger.computed;
+  }
+  return static_cast<uint64_t>(tokens);
+}
+
 void Engine::Loop::ListRunning(EngineStatus& status, int64_t now_ns) const {
   for (const auto& sequence : scheduler_.running()) {
     const Request& ledger = sequence->ledger;
@@ -68,7 +81,7 @@ EngineStatus Engine::Loop::Status() {
   ListRunning(status, now);
   ListWaiting(status, now);
   status.max_running = config_.max_running;
-  status.rates = rates_.At(now);
+  status.rates = rates_.At(now, {.prompt = UnfinishedPromptTokens(), .generated = 0});
   status.block_tokens = kBlockTokens;
   status.blocks_free = pool_.num_free();
   status.blocks_owned = pool_.num_owned();

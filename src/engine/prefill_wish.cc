@@ -14,6 +14,11 @@ Result<PrefillMode> ParsePrefillMode(std::string_view text) {
 }
 
 Result<SparsePolicy> ParseSparseWords(std::string_view text) {
+  if (text.find_first_not_of(" \t\n\r") == std::string_view::npos) {
+    return Fail(ErrorCode::kInvalid,
+                "no words of a sparse policy; name what it keeps ('rule=share:0.15', 'published'), "
+                "or leave it out");
+  }
   return ParsePolicy(text, DefaultSparsePolicy());
 }
 

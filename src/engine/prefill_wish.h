@@ -27,7 +27,8 @@ struct PrefillWish {
 // "dense", "sparse" or "auto". Errors: invalid, naming these.
 Result<PrefillMode> ParsePrefillMode(std::string_view text);
 
-// Words "name=value" on top of DefaultSparsePolicy(). Errors: as ParsePolicy.
+// Words "name=value" on top of DefaultSparsePolicy(). Errors: as ParsePolicy, and invalid where
+// there is no word.
 Result<SparsePolicy> ParseSparseWords(std::string_view text);
 
 }  // namespace baton

@@ -1,15 +1,17 @@
 #include "engine/tune_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <system_error>
 
+#include "base/descriptor.h"
 #include "base/replacing_file.h"
 #include "base/shell_text.h"
 #include "kernels/sparse_policy_text.h"
@@ -49,23 +51,51 @@ tl::unexpected<Error> Damaged(const std::string& path, std::string_view what) {
               fmt::format("{}: a damaged tune file: {}; {}", path, what, Again(path)));
 }
 
-Result<std::string> ReadSmallFile(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
-                                                             &std::fclose);
-  if (file == nullptr && errno == ENOENT) {
+tl::unexpected<Error> CannotRead(const std::string& path, int system_error) {
+  const std::string model(ModelOf(path));
+  if (system_error == ENOENT || system_error == ENOTDIR || system_error == ENAMETOOLONG) {
     return Fail(ErrorCode::kNotFound,
                 fmt::format("{}: the model is not tuned; tune it with: baton tune {} --text FILE", path,
-                            ShellPath(std::string(ModelOf(path)))));
+                            ShellPath(model)));
   }
-  if (file == nullptr) {
-    return Fail(ErrorCode::kInternal,
-                fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
+  if (system_error == EACCES || system_error == EPERM) {
+    return Fail(ErrorCode::kInvalid, path + ": no permission to read it; see ls -l");
+  }
+  return Fail(ErrorCode::kInternal,
+              fmt::format("{}: cannot be read: {}; delete it, and {}", path,
+                          std::generic_category().message(system_error), Again(path)));
+}
+
+// What stands in the place of a file; nothing for a file.
+std::string_view OtherKind(mode_t mode) {
+  if (S_ISREG(mode)) return {};
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return "a device or socket";
+}
+
+Result<std::string> ReadSmallFile(const std::string& path) {
+  // O_NONBLOCK: opening a pipe without a writer would wait for one.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  struct stat status {};
+  if (!file.is_open() && errno != ENXIO) return CannotRead(path, errno);
+  if (file.is_open() && ::fstat(file.get(), &status) != 0) return CannotRead(path, errno);
+  // A socket cannot even be opened.
+  if (const std::string_view kind = OtherKind(!file.is_open() ? S_IFSOCK : status.st_mode);
+      !kind.empty()) {
+    return Fail(ErrorCode::kInvalid, fmt::format("{}: is {}, not a tune file; remove it, and {}",
+                                                 path, kind, Again(path)));
   }
   std::string text(kMaxTuneFileBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) {
-    return Fail(ErrorCode::kInternal, fmt::format("{}: cannot be read", path));
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t count = ::read(file.get(), text.data() + size, text.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return CannotRead(path, errno);
+    if (count == 0) break;
+    size += static_cast<size_t>(count);
   }
+  text.resize(size);
   if (text.size() > kMaxTuneFileBytes) return Damaged(path, "it is longer than 256 KiB");
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -159,6 +160,24 @@ TEST_F(TuneFileTest, DamageIsRefusedWithTheField) {
     EXPECT_EQ(model.error().code, ErrorCode::kCorrupt);
     EXPECT_THAT(model.error().message, HasSubstr("make it anew with: baton tune"));
   }
+}
+
+// Opening a pipe would wait for a writer. Whoever reads densely is not bothered.
+TEST_F(TuneFileTest, WhatIsNoFileIsRefused) {
+  const auto refuses_both = [&](const std::string& what) {
+    for (const TunedPrefill tuned : {TunedPrefill::kAuto, TunedPrefill::kSparse}) {
+      EXPECT_THAT(Refusal(tuned), testing::StartsWith(path_ + ": is " + what));
+      EXPECT_THAT(Refusal(tuned), HasSubstr("remove it, and make it anew with: baton tune"));
+    }
+    EXPECT_EQ(Refusal(TunedPrefill::kNone), "");
+    std::filesystem::remove(path_);
+  };
+  std::filesystem::create_directory(path_);
+  refuses_both("a folder, not a tune file");
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  refuses_both("a pipe, not a tune file");
+  std::filesystem::create_symlink("/dev/null", path_);
+  refuses_both("a device or socket, not a tune file");
 }
 
 // Only tune files are replaced.

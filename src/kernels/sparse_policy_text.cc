@@ -1,6 +1,7 @@
 #include "kernels/sparse_policy_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -8,11 +9,33 @@
 #include <string>
 #include <vector>
 
+#include "base/near_match.h"
+
 namespace baton {
 namespace {
 
 constexpr size_t kMaxWords = 64;
 constexpr size_t kMaxItems = 65536;
+constexpr std::string_view kBlanks = " \t\n\r";
+constexpr std::string_view kPublished = "published";
+
+// What a policy's words may be: names, and the one that stands alone.
+std::vector<std::string> KnownWords() {
+  return {"rule",        "estimate",
+          "energy",      "block",
+          "tile",        "sink",
+          "window",      "last",
+          "correction",  "min",
+          "windows",     "dense-layers",
+          "dense-heads", std::string(kPublished)};
+}
+
+// Of a word, which may be long.
+constexpr size_t kMaxShownBytes = 60;
+std::string Shown(std::string_view word) {
+  return word.size() <= kMaxShownBytes ? std::string(word)
+                                       : std::string(word.substr(0, kMaxShownBytes)) + "...";
+}
 
 tl::unexpected<Error> Wrong(std::string_view name, std::string_view value, std::string_view what) {
   return Fail(ErrorCode::kInvalid,
@@ -59,11 +82,10 @@ class Reader {
       return Word(name, value, {"sparse", "dense"}, policy_.has_sparse_windows);
     if (name == "dense-layers") return Layers(value);
     if (name == "dense-heads") return Heads(value);
+    const std::vector<std::string> known = KnownWords();
     return Fail(ErrorCode::kInvalid,
-                fmt::format("the sparse policy has no '{}'; it has rule, estimate, energy, block, "
-                            "tile, sink, window, last, correction, min, windows, dense-layers, "
-                            "dense-heads",
-                            name));
+                fmt::format("the sparse policy has no '{}'; it has {}{}", Shown(name),
+                            fmt::join(known, ", "), DidYouMean(name, known)));
   }
 
   const SparsePolicy& policy() const { return policy_; }
@@ -105,6 +127,13 @@ class Reader {
     if (value == "none") return Set(policy_.rule, SelectionRule::kNone);
     if (kind == "threshold") {
       if (!ParseNumber(rest, policy_.alpha)) return Wrong("rule", value, kWhat);
+      // Energies are shares of the greatest one: beyond 1 lies none, and all are at least 0.
+      if (!(policy_.alpha > 0.0f && policy_.alpha <= 1.0f)) {
+        return Fail(ErrorCode::kInvalid,
+                    fmt::format("the sparse policy's alpha must be above 0 and at most 1, got {}; "
+                                "'rule=none' chooses no block, 'rule=all' every one",
+                                policy_.alpha));
+      }
       return Set(policy_.rule, SelectionRule::kThreshold);
     }
     if (kind != "share") return Wrong("rule", value, kWhat);
@@ -161,6 +190,19 @@ class Reader {
   SparsePolicy policy_;
 };
 
+// A word without a value.
+tl::unexpected<Error> NoSuchWord(std::string_view word, bool is_later) {
+  if (word == kPublished && is_later) {
+    return Fail(ErrorCode::kInvalid,
+                "the sparse policy's 'published' replaces what stands before it: put it in front");
+  }
+  const std::vector<std::string> known = KnownWords();
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("the sparse policy is words 'name=value' with blanks between them, not "
+                          "'{}'; it has {}{}",
+                          Shown(word), fmt::join(known, ", "), DidYouMean(word, known)));
+}
+
 }  // namespace
 
 SparsePolicy DefaultSparsePolicy() {
@@ -176,21 +218,18 @@ Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base
   Reader reader(base);
   std::set<std::string_view> seen;
   while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
+    const size_t end = std::min(text.find_first_of(kBlanks), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (word.empty()) continue;
-    if (word == "published" && seen.empty()) {
+    if (word == kPublished && seen.empty()) {
       reader = Reader(SparsePolicy());
       seen.insert(word);
       continue;
     }
     const size_t mark = word.find('=');
     if (mark == std::string_view::npos) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("the sparse policy is words 'name=value' with blanks between them, "
-                              "not '{}'",
-                              word));
+      return NoSuchWord(word, !seen.empty());
     }
     const std::string_view name = word.substr(0, mark);
     if (!seen.insert(name).second || seen.size() > kMaxWords) {

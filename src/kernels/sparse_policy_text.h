@@ -12,10 +12,11 @@ namespace baton {
 // needs no calibration (docs/sparse.md). Not the published policy, which is SparsePolicy().
 SparsePolicy DefaultSparsePolicy();
 
-// Reads words "name=value" with blanks between them, as PolicyText writes them, on top of a
-// policy: what is not named stays. Each name once. The word "published" in front stands for the
-// published policy, SparsePolicy(). The result is valid (ValidatePolicy).
-// Errors: invalid, naming the word and what is accepted.
+// Reads words "name=value" with blanks between them (tabs and ends of lines count as such), as
+// PolicyText writes them, on top of a policy: what is not named stays. Each name once. The word
+// "published" in front stands for the published policy, SparsePolicy(). A threshold's alpha lies in
+// (0, 1]. The result is valid (ValidatePolicy). Errors: invalid, naming the word and what is
+// accepted.
 Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base);
 
 }  // namespace baton

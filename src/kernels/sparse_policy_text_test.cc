@@ -53,6 +53,7 @@ TEST(SparsePolicyText, WhatIsNotNamedStays) {
   EXPECT_EQ(policy->sink_tokens, 64);
   EXPECT_EQ(policy->dense_layers, std::vector<int>{3});
   EXPECT_EQ(ParsePolicy("", base), base);
+  EXPECT_EQ(ParsePolicy("\trule=share:0.25\r\nwindow=128\n", base), *policy);
   EXPECT_TRUE(ParsePolicy("dense-layers=", base)->dense_layers.empty());
 }
 
@@ -68,14 +69,22 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
       {"rule=threshold:-1", "alpha"},
       {"rule=threshold:", "rule"},
       {"rule=best", "rule"},
-      {"rule=threshold:2 last=0", "alpha"},
+      {"rule=threshold:2 last=0", "above 0 and at most 1, got 2"},
+      {"rule=threshold:1.5", "above 0 and at most 1, got 1.5"},
+      {"rule=threshold:0", "above 0 and at most 1, got 0"},
+      {"rule=threshold:inf", "above 0 and at most 1, got inf"},
+      {"publish", "did you mean 'published'?"},
+      {"publihsed last=1", "did you mean 'published'?"},
+      {"windw=64", "dense-heads, published; did you mean 'window'?"},
+      {"zzz=1", "dense-heads, published"},
+      {"sink", "dense-heads, published; did you mean 'sink'?"},
       {"estimate=far", "estimate"},
       {"estimate=far:9", "estimates"},
       {"estimate=far:1", "estimates"},
       {"energy=random", "energy"},
       {"energy=random:-1", "energy"},
       {"energy=mass", "energy"},
-      {"block=64 published", "published"},
+      {"block=64 published", "put it in front"},
       {"block=96", "block"},
       {"tile=48", "tile"},
       {"window=0", "window"},

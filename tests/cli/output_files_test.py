@@ -109,6 +109,13 @@ class OutputFiles(BatonCase):
         for option, command in self.writers().items():
             self.assertIn("which belongs to MODEL",
                           self.fails(*command, option, f"{self.model}.packed", code=2))
+            self.assertIn("which belongs to MODEL",
+                          self.fails(*command, option, f"{self.model}.tune.json", code=2))
+        # What makes it may write it, and no more than that.
+        tune = ["tune", self.model, "--text", text]
+        self.assertIn("which belongs to MODEL",
+                      self.fails(*tune, "-o", f"{self.model}.packed", code=2))
+        self.assertNotIn("which belongs", self.fails(*tune, "-o", f"{self.model}.tune.json"))
         self.assertEqual(self.model.read_bytes(), before)
         self.assertEqual(text.read_text(), "a text")
         self.assertFalse(new.exists())

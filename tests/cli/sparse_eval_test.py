@@ -114,7 +114,7 @@ class Kl(SparseEval):
             (["--sparse", "rule=share:0"], "share must be above 0 and at most 1, got 0", 2),
             (["--sparse", "rule=threshold:nan"], "alpha", 2),
             (["--sparse", "rule=threshold:-1"], "alpha", 2),
-            (["--sparse", "rule=threshold:2 last=0"], "alpha must be in 0..1", 2),
+            (["--sparse", "rule=threshold:2 last=0"], "alpha must be above 0 and at most 1, got 2", 2),
             (["--sparse", "window=0"], "window tokens must be in 1..", 2),
             (["--sparse", "tile=48"], "power of two", 2),
             (["--sparse", "block=96"], "64 or 128", 2),

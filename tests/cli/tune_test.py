@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from baton_case import SMOL, BatonCase, cached, main
+from gguf_file import tiny_llama
 
 TEXT = pathlib.Path(__file__).parents[1] / "data/golden/text/kjv-slice.txt"
 
@@ -83,6 +84,52 @@ class Tuned(BatonCase):
             self.ok("run", path, "-p", "Hello", "-n", "1")
             self.ok("run", path, "-p", "Hello", "-n", "1", "--prefill", "sparse",
                     "--sparse", "rule=share:0.2")
+
+    def test_inspect_tells_of_the_tune_file(self):
+        path = self.folder / "tiny.gguf"
+        path.write_bytes(tiny_llama(context=4096).bytes())
+        file = pathlib.Path(f"{path}.tune.json")
+
+        def told():
+            report = json.loads(self.ok("inspect", path, "--json"))
+            self.assertTrue(report["runs"])
+            return " ".join(self.ok("inspect", path).split()), report["tune_file"]
+
+        text, report = told()
+        self.assertIn("tune file none; 'baton tune' makes one", text)
+        self.assertIsNone(report)
+        self.ok("tune", path, "--text", TEXT, "--tokens", "1024", "--kl", "1")
+        saved = json.loads(file.read_text())
+        saved["break_even_tokens"] = 5000
+        file.write_text(json.dumps(saved))
+        text, report = told()
+        self.assertIn(f"tune file faster beyond 5,000 tokens; {saved['policy']}", text)
+        self.assertEqual(report, {"path": str(file), "usable": True, "policy": saved["policy"],
+                                  "break_even_tokens": 5000, "fault": None})
+        file.write_text(json.dumps({**saved, "break_even_tokens": None}))
+        self.assertIn("tune file faster at no length that was measured", told()[0])
+
+        makers = {
+            "tuned for another model file": lambda: file.write_text(
+                json.dumps({**saved, "model": "0" * 32})),
+            "a damaged tune file": lambda: file.write_text("{"),
+            "is a folder, not a tune file": file.mkdir,
+            "is a pipe, not a tune file": lambda: os.mkfifo(file),
+        }
+        for words, make in makers.items():
+            file.unlink(missing_ok=True)
+            make()
+            text, report = told()
+            self.assertIn(f"tune file of no use: {words}", text)
+            self.assertEqual((report["usable"], report["policy"]), (False, None))
+            self.assertRegex(report["fault"], rf"^{words}.*baton tune")
+            # Nor is it waited for where it is needed.
+            for mode in ("auto", "sparse"):
+                line = self.fails("run", path, "--raw", "-p", "x", "--prefill", mode, timeout=20)
+                self.assertIn(f"tiny.gguf.tune.json: {words}", line)
+            self.ok("run", path, "--raw", "-p", "x", "-n", "1", "--ignore-eos", timeout=20)
+            if file.is_dir():
+                file.rmdir()
 
     def test_what_tune_refuses(self):
         path = cached(SMOL)

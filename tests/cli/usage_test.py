@@ -229,7 +229,7 @@ class Usage(BatonCase):
         (TUNE, "--kl", ["0", "-1", "nan", "x"]),
         (TUNE, "--tokens", ["1023", "x"]),
         (TUNE, "--output", [""]),
-        (RUN, "--sparse", ["share", "rule=best", "block=96", "tile=48", "tile=0", "window=0",
+        (RUN, "--sparse", ["", " ", "share", "rule=best", "rule=threshold:1.5", "block=96", "tile=48", "tile=0", "window=0",
                            "rule=threshold:-1", "rule=threshold:nan", "rule=share:0",
                            "estimate=far:9", "dense-layers=x", "block=64 block=64"]),
         (SERVE, "--kv-disk", [""]),

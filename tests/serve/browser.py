@@ -48,11 +48,26 @@ class Browser:
         self.out, self.source = to_read[1], to_write[0]
         self.buffer, self.last_id, self.session = b"", 0, None
         self.answers, self.requests, self.complaints = {}, [], []
+        self.open_tab()
+
+    def open_tab(self):
+        """A new tab, which everything is about from now on; what `use` takes."""
+        self.session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target,
                                  flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        return self.session
+
+    def use(self, session):
+        """Goes on with a tab."""
+        self.session = session
+        self.call("Page.bringToFront")
+
+    def close_tab(self):
+        """Closes the tab; another one is to be used then."""
+        self.call("Page.close")
 
     def close(self):
         """Ends it, with all its processes."""
@@ -166,6 +181,13 @@ class Browser:
     def size(self, width, height, scale=1):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=scale, mobile=False)
+
+    def touch(self, is_on):
+        """Whether fingers point here."""
+        self.call("Emulation.setTouchEmulationEnabled", enabled=is_on)
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": "hover", "value": "none" if is_on else ""},
+            {"name": "pointer", "value": "coarse" if is_on else ""}])
 
     def scheme(self, name):
         self.call("Emulation.setEmulatedMedia",

@@ -1,81 +1,16 @@
 #!/usr/bin/env python3
 """The page at "/" in a headless Chromium, with a real server and a real model."""
 import json
-import pathlib
-import shutil
-import tempfile
 import threading
 
-from browser import ALT, SHIFT, Browser
-from server_case import CHAT, PLAIN, SLOW, Server, ServerCase, main, user, wait_until
+from browser import ALT, SHIFT
+from page_case import DONE, PageCase
+from server_case import CHAT, PLAIN, Server, main, user, wait_until
 
 LONG = "The quick brown fox jumps over the lazy dog near the river bank. "
-EVIL = '<script>window.evil=1</script><img src="http://evil.example/x" onerror="window.evil=2">'
-DONE = "!document.querySelector('.running') && document.querySelector('.assistant')"
 
 
-class Page(ServerCase):
-    """One browser and one server for all; each test begins with an empty page."""
-    OPTIONS = ["--ctx", "4096", *SLOW]
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.profile = pathlib.Path(tempfile.mkdtemp(prefix="baton_page_"))
-        try:
-            cls.browser = Browser(cls.profile)
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def tearDownClass(cls):
-        if hasattr(cls, "browser"):
-            cls.browser.close()
-        shutil.rmtree(cls.profile, ignore_errors=True)
-        super().tearDownClass()
-
-    def setUp(self):
-        self.browser.size(1280, 800)
-        self.browser.scheme("light")
-        self.browser.requests.clear()
-        self.browser.complaints.clear()
-        self.open(self.server)
-
-    def tearDown(self):
-        self.assertEqual(self.browser.complaints, [])
-        hosts = {url.split("/")[2] for url in self.browser.requests if "://" in url}
-        self.assertTrue(all(host.startswith("127.0.0.1:") for host in hosts), hosts)
-
-    def open(self, server, **settings):
-        """A fresh page: nothing is kept of what was."""
-        browser = self.browser
-        browser.open(server.url + "/livez")
-        kept = json.dumps({"temperature": "0", "max_tokens": "24", **settings})
-        browser.js("localStorage.clear(); sessionStorage.clear();"
-                   f"localStorage.setItem('baton.settings', {json.dumps(kept)})")
-        browser.open(server.url + "/")
-        browser.wait("document.activeElement?.id === 'prompt'", "the field has the focus")
-
-    def send(self, text):
-        self.browser.js("document.getElementById('prompt').focus()")
-        self.browser.type(text)
-        self.browser.key("Enter")
-
-    def ask(self, text):
-        """Sends and waits for the answer; its text."""
-        before = self.browser.js("document.querySelectorAll('.message').length")
-        self.send(text)
-        self.browser.wait(f"document.querySelectorAll('.message').length === {before} + 2 && {DONE}",
-                          "the answer is there")
-        return self.browser.text(".message:last-child .text")
-
-    def status(self):
-        return json.loads(self.server.ask("GET", "/status")[2])
-
-    def kept(self):
-        return json.loads(self.browser.js("localStorage.getItem('baton.conversations')") or "[]")
-
+class Page(PageCase):
     def test_files(self):
         status, headers, text = self.server.ask("GET", "/")
         self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
@@ -104,9 +39,10 @@ class Page(ServerCase):
                          direct["choices"][0]["message"]["content"])
         self.assertTrue(answer)
         figures = browser.text(".message:last-child .figures")
-        for word in ("prompt", "first token", "prefill", "decode", "tokens/s", "stop"):
+        for word in ("prompt", "first token", "prefill", "decode", "/s", "stop"):
             self.assertIn(word, figures)
-        self.assertIn(f"{direct['usage']['prompt_tokens']} tokens", figures)
+        self.assertEqual(browser.text("[data-figure=prompt] dd"),
+                         str(direct["usage"]["prompt_tokens"]))
         self.ask("And three animals?")
         messages = self.kept()[0]["messages"]
         self.assertEqual([one["role"] for one in messages],
@@ -162,7 +98,9 @@ class Page(ServerCase):
         browser.wait("document.querySelector('.running .text')?.innerText.length > 20", "it streams")
         browser.reload()
         browser.wait("document.querySelectorAll('.message').length === 2", "the history is there")
-        self.assertIn("you stopped it", browser.text(".message:last-child"))
+        # It was nobody's wish.
+        self.assertIn("the page was reloaded", browser.text(".message:last-child"))
+        self.assertNotIn("you stopped", browser.text(".message:last-child"))
         wait_until(lambda: self.status()["running"] == 0, "the left request has ended", 20)
 
     def test_retry_edit_and_copy(self):
@@ -184,47 +122,6 @@ class Page(ServerCase):
         browser.key("Enter")
         browser.wait(f"document.querySelectorAll('.message').length === 2 && {DONE}", "replaced")
         self.assertEqual(self.kept()[0]["messages"][0]["content"], "Name two rivers.")
-
-    def test_markup_is_text(self):
-        browser = self.browser
-        self.ask(EVIL)
-        # As an answer, in every place where Markdown makes elements.
-        answer = "\n\n".join([EVIL, "# " + EVIL, "- " + EVIL, "> " + EVIL, f"**{EVIL}**",
-                              "```\n" + EVIL + "\n```", "`" + EVIL + "`",
-                              "[x](javascript:window.evil=3)", f"[{EVIL}](https://a.example)",
-                              "![x](http://evil.example/y)"])
-        kept = self.kept()
-        kept[0]["messages"][1]["content"] = answer
-        browser.js(f"localStorage.setItem('baton.conversations', {json.dumps(json.dumps(kept))})")
-        browser.reload()
-        browser.wait("document.querySelectorAll('.message').length === 2", "the history is there")
-        self.assertGreaterEqual(browser.text(".assistant").count("<script>"), 8)
-        self.assertEqual(browser.text(".user .text"), EVIL)
-        self.assertEqual(browser.js("document.querySelectorAll('#thread img, #thread script').length"),
-                         0)
-        self.assertEqual(browser.js("[...document.querySelectorAll('#thread a')].map(a => a.href)"),
-                         ["https://a.example/", "http://evil.example/y"])  # nothing that is loaded
-        self.assertIsNone(browser.js("window.evil"))
-
-    def test_markdown(self):
-        text = ("# Title\n\nOne **bold** and *soft* `code` 2 * 3 * 4 snake_case_name.\n\n"
-                "1. one\n2. two\n   - inner\n\n* a\n* b\n\n```python\nif a < b:\n    pass\n```\n"
-                "> quoted\n\nopen ```\n~~~\nnot closed")
-        kept = [{"id": "x", "title": "t", "messages": [
-            {"role": "user", "content": "q"}, {"role": "assistant", "content": text}]}]
-        self.browser.js(f"localStorage.setItem('baton.conversations', {json.dumps(json.dumps(kept))});"
-                        "localStorage.setItem('baton.current', '\"x\"')")
-        self.browser.reload()
-        shape = self.browser.wait(
-            "[...document.querySelectorAll('.assistant .text > *')].map(e => e.nodeName).join(' ')",
-            "it is shown")
-        self.assertEqual(shape, "H3 P OL UL FIGURE BLOCKQUOTE P FIGURE")
-        self.assertEqual(self.browser.js(
-            "document.querySelector('.assistant p').innerHTML"),
-            "One <strong>bold</strong> and <em>soft</em> <code>code</code> 2 * 3 * 4 "
-            "snake_case_name.")
-        self.assertEqual(self.browser.text("figure.code code"), "if a < b:\n    pass")
-        self.assertEqual(self.browser.js("document.querySelectorAll('.assistant ol ul li').length"), 1)
 
     def test_progress_live_state_and_errors(self):
         browser = self.browser
@@ -258,6 +155,27 @@ class Page(ServerCase):
         self.assertIn("4096", error.replace(",", ""))
         self.assertIn("new conversation", error)
         self.assertEqual(browser.js("document.querySelectorAll('.message').length"), 6)
+
+    # From the first second on, and within a step that takes seconds.
+    def test_tile_and_progress_have_one_rate(self):
+        browser = self.browser
+        self.send("Summarise: " + LONG * 180)
+        pairs = []
+        for _ in range(20):
+            pair = browser.js(
+                "new Promise(resolve => setTimeout(() => resolve([document.querySelector("
+                "'.progress')?.innerText.match(/([\\d.,]+) tokens\\/s/)?.[1] ?? '', "
+                "document.getElementById('prefill-rate').innerText]), 200))")
+            progress, tile = (float(text.replace(",", "")) if text else None for text in pair)
+            if progress:
+                pairs.append((progress, tile))
+        browser.click("#stop")
+        browser.wait(DONE, "it has stopped")
+        self.assertGreater(len(pairs), 5)
+        # A look at the server is up to half a second old.
+        for progress, tile in pairs[3:]:
+            self.assertGreater(tile, progress / 2, pairs)
+            self.assertLess(tile, progress * 2, pairs)
 
     def test_long_pastes_and_files(self):
         browser = self.browser
@@ -342,6 +260,30 @@ class Page(ServerCase):
         browser.key("Escape")
         self.assertFalse(browser.js("document.getElementById('live').checkVisibility()"))
 
+    def keys_that_no_server_takes(self, server):
+        browser = self.browser
+        # One that an earlier page has kept.
+        browser.js("sessionStorage.setItem('baton.key', 'ключ')")
+        self.send("Hi")
+        browser.wait("document.getElementById('key-dialog').open", "the page asks for another key")
+        self.assertIn("No server takes this key", browser.text("#key-why"))
+        self.assertIn("No server takes this", browser.text(".message:last-child .error"))
+        self.assertNotIn("does not answer", browser.text("#thread"))
+        browser.click("#key")
+        browser.type("ключ")
+        self.assertIn("ASCII", browser.text("#key-problem"))
+        browser.key("Enter")
+        self.assertTrue(browser.js("document.getElementById('key-dialog').open"))
+        browser.js("document.getElementById('key').select()")
+        browser.type(" \u200bse\u00adsa\ufeffme\u200d\t")
+        self.assertEqual(browser.js("document.getElementById('key').value"), "sesame")
+        self.assertEqual(browser.text("#key-problem"), "")
+        browser.key("Enter")
+        browser.wait(f"!document.querySelector('.error') && {DONE}", "answered with the right one")
+        browser.click("#new-chat")
+        self.assertEqual(server.ask("GET", "/status", headers={"Authorization": "Bearer sesame"})[0],
+                         200)
+
     def test_key_and_a_server_that_is_gone(self):
         keys = self.file("keys", "sesame\n")
         server = Server(self.folder, "--api-key-file", keys, name="keys")
@@ -359,6 +301,7 @@ class Page(ServerCase):
                                  "take')", "a wrong key is told so")
             browser.wait("document.getElementById('state').dataset.state === 'ok'", "the key is taken")
             self.assertNotIn("sesame", browser.js("JSON.stringify(localStorage)"))
+            self.keys_that_no_server_takes(server)
             browser.js("document.getElementById('prompt').focus()")
             browser.type("Hi")
             browser.key("Enter")

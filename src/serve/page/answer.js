@@ -13,7 +13,10 @@ export function requestOf(conversation, settings, model) {
   const messages = [];
   if (settings.system.trim()) messages.push({ role: 'system', content: settings.system });
   for (const message of conversation.messages) {
-    if (message.role === 'user' || message.content) messages.push({ role: message.role, content: contentOf(message) });
+    if (message.role !== 'user' && !message.content) continue;
+    // Two tabs may have had one question answered: the later answer counts.
+    if (message.role === 'assistant' && messages.at(-1)?.role === 'assistant') messages.pop();
+    messages.push({ role: message.role, content: contentOf(message) });
   }
   const body = { messages, stream: true, stream_options: { include_usage: true }, return_progress: true };
   if (model) body.model = model;

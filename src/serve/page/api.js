@@ -6,6 +6,9 @@ export function savedKey() {
   return sessionStorage.getItem(KEY) ?? '';
 }
 
+// Whether a server may have it: keys are visible characters of ASCII. Others cannot even be sent.
+export const isPossibleKey = (key) => /^[!-~]*$/.test(key);
+
 export function saveKey(key) {
   if (key) sessionStorage.setItem(KEY, key);
   else sessionStorage.removeItem(KEY);
@@ -47,6 +50,9 @@ const gone = () => new ApiError(0, 'The server does not answer.',
 async function ask(path, options) {
   const headers = { ...options.headers };
   const key = savedKey();
+  if (!isPossibleKey(key)) {
+    throw new ApiError(401, 'No server takes this API key: it has characters that no key has.', 'Enter it again; whoever runs the server has it.');
+  }
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;
   try {

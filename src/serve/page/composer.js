@@ -4,6 +4,9 @@ import { byId, count, element, setText } from './elements.js';
 const LONG_PASTE = 4000;
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
+// A name in a sentence, which it cannot turn around.
+const plainName = (file) => `\u2068${file.name.replace(/[\u202a-\u202e\u2066-\u2069]/g, '')}\u2069`;
+
 export class Composer {
   // onSend({content, files}), onStop(), onEditLast(), onNotice(text) are called as people wish.
   constructor(handlers) {
@@ -70,14 +73,14 @@ export class Composer {
   async take(files) {
     for (const file of files) {
       if (file.size > MAX_FILE_BYTES) {
-        this.handlers.onNotice(`${file.name} has ${count(file.size / 1024 / 1024)} MiB; files may have 8.`);
+        this.handlers.onNotice(`${plainName(file)} has ${count(file.size / 1024 / 1024)} MiB; files may have 8.`);
         continue;
       }
       try {
         const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
         this.add({ name: file.name, text });
       } catch {
-        this.handlers.onNotice(`${file.name} is no text in UTF-8; the model reads text only.`);
+        this.handlers.onNotice(`${plainName(file)} is no text in UTF-8; the model reads text only.`);
       }
     }
   }
@@ -90,7 +93,7 @@ export class Composer {
 
   showFiles() {
     byId('files').replaceChildren(...this.files.map((file, i) => element('li', {},
-      element('span', { class: 'name' }, file.name), element('span', { class: 'dim' }, `${count(file.text.length)} characters`),
+      element('bdi', { class: 'name' }, file.name), element('span', { class: 'dim' }, `${count(file.text.length)} characters`),
       element('button', { type: 'button', class: 'link', 'aria-label': `Remove ${file.name}`, click: () => this.drop(i) }, '×'))));
     this.fit();
   }

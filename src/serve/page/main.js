@@ -1,19 +1,21 @@
 // The page: one chat, beside the live state of the server.
-import { getJson, saveKey, savedKey } from './api.js';
 import { readAnswer, requestOf } from './answer.js';
+import { getJson } from './api.js';
+import { Chats } from './chats.js';
 import { Composer } from './composer.js';
 import { byId, element, setText } from './elements.js';
+import { KeyWindow } from './key_window.js';
 import { Live } from './live.js';
-import { Conversations, settings } from './store.js';
+import { listenToSettings } from './settings_window.js';
+import { Conversations, newId, settings } from './store.js';
 import { ThreadView } from './thread_view.js';
 
 const STATES = { ok: 'ready', loading: 'loading', draining: 'stopping', gone: 'no answer', key: 'key needed', wait: 'connecting' };
+const NO_ROOM = 'The browser has no room left to keep this conversation: it will be gone when the page is closed, unless you delete others under Chats.';
 const conversations = new Conversations();
 const view = new ThreadView();
-let running = null; // the AbortController of the answer on its way
-let partial = ''; // what has come of it
-let editing = null; // the index of the message that is edited
-let afterKey = null; // what was wanted when a key was asked for
+let running = null; // the answer on its way: {controller, conversation, message}
+let editing = null; // the message that is edited
 
 function notice(text) {
   byId('notice').hidden = !text;
@@ -22,8 +24,11 @@ function notice(text) {
 
 const announce = (text) => setText(byId('announce'), text);
 
-function save() {
-  if (!conversations.save()) notice('This conversation is too long for the browser to keep: it will be gone when the page is closed.');
+// Whether the conversation is still there: another tab may have deleted it.
+function save(conversation) {
+  const kept = conversations.save(conversation);
+  if (kept === 'full') notice(NO_ROOM);
+  return kept !== 'deleted';
 }
 
 // ---- answers
@@ -31,56 +36,59 @@ function save() {
 async function answer() {
   const conversation = conversations.current;
   const body = requestOf(conversation, settings.values, byId('model').value);
-  const message = { role: 'assistant', content: '' };
-  const controller = new AbortController();
-  running = controller;
-  partial = '';
+  const message = { id: newId(), time: conversation.messages.at(-1).time, role: 'assistant', content: '' };
+  const mine = { controller: new AbortController(), conversation, message };
+  running = mine;
   view.begin();
   composer.setRunning(true);
   live.isBusy = true;
   announce('The prompt is being read.');
   try {
-    const got = await readAnswer(body, controller.signal, {
+    const got = await readAnswer(body, mine.controller.signal, {
       onId: (id) => { live.ownId = id; },
       onProgress: (progress) => view.showProgress(progress),
       onText: (text) => {
-        partial = text;
+        message.content = text;
         view.showText(text);
       },
     });
     Object.assign(message, { content: got.text, figures: got.figures });
   } catch (error) {
     message.content = error.answer?.text ?? '';
-    if (error.name === 'AbortError') message.stopped = true;
+    if (error.name === 'AbortError') message.stopped = 'user';
     else message.error = { message: error.message, advice: error.advice ?? '' };
-    if (error.status === 401) askForKey(() => retry());
+    if (error.status === 401) keyWindow.ask(() => retry());
   }
   // The page was left, and has kept what there was.
-  if (running !== controller) return;
+  if (running !== mine) return;
   running = null;
   live.isBusy = false;
   composer.setRunning(false);
   conversation.messages.push(message);
-  save();
+  save(conversation);
   view.show(conversations.current);
   announce(message.error ? '' : message.stopped ? 'Stopped.' : `Answer: ${message.content}`);
 }
 
-function send(message) {
+function send({ content, files }) {
   if (running) return false;
   notice('');
-  const { messages } = conversations.current;
-  if (editing !== null) messages.splice(editing);
+  const conversation = conversations.current;
+  const { messages } = conversation;
+  if (editing !== null && messages.includes(editing)) messages.splice(messages.indexOf(editing));
   stopEditing();
-  messages.push({ role: 'user', content: message.content, ...(message.files.length > 0 ? { files: message.files } : {}) });
-  save();
-  view.show(conversations.current);
+  messages.push({ id: newId(), time: Date.now(), role: 'user', content, ...(files.length > 0 ? { files } : {}) });
+  if (!save(conversation)) {
+    leaveDeleted();
+    return false;
+  }
+  view.show(conversation);
   answer();
   return true;
 }
 
 function stop() {
-  running?.abort();
+  running?.controller.abort();
 }
 
 function retry() {
@@ -91,10 +99,10 @@ function retry() {
   answer();
 }
 
-function edit(index) {
-  if (running || index < 0) return false;
-  editing = index;
-  composer.set(conversations.current.messages[index]);
+function edit(message) {
+  if (running || !message) return false;
+  editing = message;
+  composer.set(message);
   composer.setEditing(true);
   return true;
 }
@@ -113,11 +121,48 @@ function show(change) {
   byId('prompt').focus();
 }
 
+// What is typed stays.
+function leaveDeleted() {
+  stop();
+  stopEditing();
+  if (conversations.current.messages.length > 0) conversations.begin();
+  view.show(conversations.current);
+  notice('This conversation was deleted in another tab.');
+}
+
+window.addEventListener('storage', ({ key, storageArea }) => {
+  if (storageArea !== localStorage) return;
+  chats.refresh();
+  const what = conversations.onStorage(key);
+  if (what === 'deleted') leaveDeleted();
+  // An answer on its way is shown with the rest once it is there.
+  else if (what === 'changed' && !running) view.show(conversations.current);
+});
+
 const begin = () => show(() => conversations.begin());
+
+let deleted = null; // which one was open when it was deleted
+const chats = new Chats(conversations, {
+  onOpen: (id) => show(() => conversations.open(id)),
+  onDelete: (ids) => {
+    const { id } = conversations.current;
+    if (!ids.includes(id)) return conversations.remove(ids);
+    let removed = [];
+    show(() => { removed = conversations.remove(ids); });
+    deleted = id;
+    return removed;
+  },
+  onRestore: (removed) => {
+    const fits = conversations.restore(removed);
+    const isWanted = conversations.current.messages.length === 0 && removed.some(({ id }) => id === deleted);
+    if (isWanted) show(() => conversations.open(deleted));
+    if (!fits) notice(NO_ROOM);
+  },
+});
 
 const composer = new Composer({
   onSend: send,
-  onEditLast: () => edit(conversations.current.messages.findLastIndex((message) => message.role === 'user')),
+  onEditLast: () => edit(conversations.current.messages.findLast((message) => message.role === 'user')),
   onNotice: notice,
 });
 
@@ -134,32 +179,20 @@ async function copy(text, button) {
 byId('thread').addEventListener('click', (event) => {
   const button = event.target.closest('button');
   if (!button) return;
-  const index = Number(button.closest('.message').dataset.index);
+  const { id } = button.closest('.message').dataset;
+  const message = conversations.current.messages.find((one) => one.id === id);
   if (button.dataset.copy !== undefined) copy(button.dataset.copy, button);
-  else if (button.dataset.action === 'copy') copy(conversations.current.messages[index].content, button);
+  else if (button.dataset.action === 'copy') copy(message?.content ?? '', button);
   else if (button.dataset.action === 'retry') retry();
-  else if (button.dataset.action === 'edit') edit(index);
+  else if (button.dataset.action === 'edit') edit(message);
 });
 
 // ---- the server: key, model, state
 
-function askForKey(then) {
-  afterKey = then;
-  setText(byId('key-why'), savedKey() ? 'The server does not take the key that was given.' : 'This server wants a key. Whoever runs it has it in the file that was given with --api-key-file.');
-  if (!byId('key-dialog').open) byId('key-dialog').showModal();
-}
-
-byId('key-form').addEventListener('submit', (event) => {
-  event.preventDefault();
-  saveKey(byId('key').value.trim());
-  byId('key').value = '';
-  byId('key-dialog').close();
+const keyWindow = new KeyWindow(() => {
   loadModels();
   live.look();
-  afterKey?.();
-  afterKey = null;
 });
-byId('key-cancel').addEventListener('click', () => byId('key-dialog').close());
 
 let models = [];
 
@@ -168,7 +201,7 @@ async function loadModels() {
     models = (await getJson('v1/models')).data;
   } catch (error) {
     models = [];
-    if (error.status === 401) askForKey(null);
+    if (error.status === 401) keyWindow.ask(null);
     return;
   }
   const select = byId('model');
@@ -217,42 +250,7 @@ byId('close-live').addEventListener('click', () => {
   byId('toggle-live').focus();
 });
 
-function showSettings() {
-  for (const name of ['system', 'temperature', 'top_p', 'max_tokens', 'seed']) byId(name).value = settings.values[name];
-  byId('forget-key').hidden = !savedKey();
-}
-for (const name of ['system', 'temperature', 'top_p', 'max_tokens', 'seed']) {
-  byId(name).addEventListener('input', (event) => {
-    if (event.target.validity.valid) settings.set(name, event.target.value);
-  });
-}
-byId('open-settings').addEventListener('click', () => {
-  showSettings();
-  byId('settings').showModal();
-});
-byId('defaults').addEventListener('click', () => {
-  settings.defaults();
-  showSettings();
-});
-byId('forget-key').addEventListener('click', () => {
-  saveKey('');
-  byId('forget-key').hidden = true;
-});
-
-function showChats() {
-  byId('chat-list').replaceChildren(...conversations.list.map((one) => element('li', { class: one === conversations.current ? 'current' : null },
-    element('button', { type: 'button', class: 'open', click: () => { byId('chats').close(); show(() => conversations.open(one.id)); } }, one.title || 'Without words'),
-    element('button', { type: 'button', class: 'link', 'aria-label': `Delete ${one.title}`, click: () => { show(() => conversations.remove(one.id)); showChats(); } }, 'Delete'))));
-  if (conversations.list.length === 0) byId('chat-list').append(element('li', { class: 'dim' }, 'None yet.'));
-}
-byId('open-chats').addEventListener('click', () => {
-  showChats();
-  byId('chats').showModal();
-});
-byId('delete-all').addEventListener('click', () => {
-  show(() => conversations.removeAll());
-  showChats();
-});
+listenToSettings();
 
 // ---- theme
 
@@ -295,9 +293,10 @@ document.addEventListener('keydown', (event) => {
 // What has come of an answer outlives the page.
 window.addEventListener('pagehide', () => {
   if (!running) return;
-  conversations.current.messages.push({ role: 'assistant', content: partial, stopped: true });
-  conversations.save();
+  const { conversation, message } = running;
   running = null;
+  conversation.messages.push(Object.assign(message, { stopped: 'page' }));
+  conversations.save(conversation);
 });
 showTheme();
 view.show(conversations.current);

@@ -1,15 +1,16 @@
-// A little Markdown, as elements: paragraphs, headings, lists, quotes, rules, fenced code; inside of
-// them code, emphasis and links to the web. Everything else stays the text it is: no HTML, no images.
+// A little Markdown, as elements: paragraphs, headings, lists, quotes, rules, tables, fenced code;
+// inside of them code, emphasis, and links to the web, which images become, too. Everything else
+// stays the text it is: no HTML.
 import { element } from './elements.js';
+import { inline } from './markdown_inline.js';
+import { startsTable, tableAt } from './markdown_table.js';
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
+const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/;
 const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const MAX_DEPTH = 6;
-// A longer paragraph stays plain, so that no text can make the page slow.
-const MAX_INLINE = 8000;
 
 const startsBlock = (line) => FENCE.test(line) || HEADING.test(line) || RULE.test(line) ||
   ITEM.test(line) || QUOTE.test(line);
@@ -32,7 +33,7 @@ function blocksOf(lines) {
       blocks.push({ kind: 'code', language, text: lines.slice(begin + 1, at).join('\n') });
       at += 1;
     } else if ((found = HEADING.exec(line))) {
-      blocks.push({ kind: 'heading', level: found[1].length, text: found[2] });
+      blocks.push({ kind: 'heading', level: found[1].length, text: withoutClosing(found[2]) });
       at += 1;
     } else if (RULE.test(line)) {
       blocks.push({ kind: 'rule' });
@@ -43,12 +44,22 @@ function blocksOf(lines) {
     } else if ((found = ITEM.exec(line))) {
       at = endOfList(lines, at, found[1].length, /\d/.test(found[2]));
       blocks.push(listOf(lines.slice(begin, at), found[1].length, found[2]));
+    } else if ((found = tableAt(lines, at, startsBlock))) {
+      blocks.push(found);
+      at += found.rows.length + 2;
     } else {
-      for (at += 1; at < lines.length && lines[at].trim() && !startsBlock(lines[at]);) at += 1;
+      for (at += 1; at < lines.length && lines[at].trim() && !startsBlock(lines[at]) && !startsTable(lines, at);) at += 1;
       blocks.push({ kind: 'paragraph', text: lines.slice(begin, at).join('\n') });
     }
   }
   return blocks;
+}
+
+// A heading may end with the marks that it began with.
+function withoutClosing(text) {
+  let end = text.trimEnd().length;
+  while (end > 0 && text[end - 1] === '#') end -= 1;
+  return end === 0 || /\s/.test(text[end - 1]) ? text.slice(0, end).trimEnd() : text.trimEnd();
 }
 
 // A list goes on through its items, what is indented below them, and single empty lines between.
@@ -83,39 +94,18 @@ function listOf(lines, indent, marker) {
   return { kind: 'list', ordered: !Number.isNaN(first), first, items };
 }
 
-// Code first, then links, strong before emphasis.
-const INLINE = new RegExp([
-  '(?<ticks>`+)(?<code>.+?)(?<!`)\\k<ticks>(?!`)',
-  '\\[(?<label>[^\\]\\n]+)\\]\\((?<url>https?://[^\\s()]+(?:\\([^\\s()]*\\))?[^\\s()]*)\\)',
-  '(?<strongmark>\\*\\*|__)(?=\\S)(?<strong>.+?)(?<=\\S)\\k<strongmark>',
-  '~~(?=\\S)(?<struck>.+?)(?<=\\S)~~',
-  '(?<![\\w*])\\*(?=[^\\s*])(?<star>[^*\\n]*?[^\\s*])\\*(?!\\w)',
-  '(?<!\\w)_(?=[^\\s_])(?<line>[^_\\n]*?[^\\s_])_(?!\\w)',
-].join('|'), 'su');
-
-function inline(text, depth = 0) {
-  if (text.length > MAX_INLINE) return [document.createTextNode(text)];
-  const nodes = [];
-  let rest = text;
-  for (let found; depth < MAX_DEPTH && (found = INLINE.exec(rest));) {
-    if (found.index > 0) nodes.push(document.createTextNode(rest.slice(0, found.index)));
-    const { code, label, url, strong, struck, star, line } = found.groups;
-    if (code !== undefined) nodes.push(element('code', {}, code.replace(/^ (.*[^ ].*) $/s, '$1')));
-    else if (url !== undefined) nodes.push(element('a', { href: url, rel: 'noopener noreferrer nofollow', target: '_blank' }, ...inline(label, depth + 1)));
-    else if (strong !== undefined) nodes.push(element('strong', {}, ...inline(strong, depth + 1)));
-    else if (struck !== undefined) nodes.push(element('s', {}, ...inline(struck, depth + 1)));
-    else nodes.push(element('em', {}, ...inline(star ?? line, depth + 1)));
-    rest = rest.slice(found.index + found[0].length);
-  }
-  if (rest) nodes.push(document.createTextNode(rest));
-  return nodes;
-}
-
 function codeBlock(block) {
   const copy = element('button', { type: 'button', class: 'link', 'data-copy': block.text }, 'Copy');
   return element('figure', { class: 'code' },
     element('figcaption', {}, element('span', {}, block.language || 'text'), copy),
-    element('pre', { tabindex: '0' }, element('code', {}, block.text)));
+    element('pre', { tabindex: '0', dir: 'ltr' }, element('code', {}, block.text)));
+}
+
+// As wide as its cells; it scrolls where that is wider than the answer.
+function table({ aligns, head, rows }) {
+  const row = (cells, name) => element('tr', {}, ...cells.map((text, i) => element(name, { class: aligns[i] || null }, ...inline(text))));
+  return element('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' },
+    element('table', {}, element('thead', {}, row(head, 'th')), element('tbody', {}, ...rows.map((cells) => row(cells, 'td')))));
 }
 
 function render(block, depth) {
@@ -123,6 +113,7 @@ function render(block, depth) {
     case 'code': return codeBlock(block);
     case 'heading': return element(`h${Math.min(block.level + 2, 6)}`, {}, ...inline(block.text));
     case 'rule': return element('hr');
+    case 'table': return table(block);
     case 'quote': return element('blockquote', {}, ...renderLines(block.lines, depth + 1));
     case 'list': {
       const start = block.ordered && block.first !== 1 ? block.first : null;

@@ -1,94 +1,206 @@
-// What the browser keeps: conversations and settings, in localStorage.
+// What the browser keeps: conversations and settings, in localStorage, which all tabs share.
 //
-// A conversation: {id, title, messages: [{role, content, files?, figures?, stopped?, error?}]}. A
-// message's files are texts that stand before its content.
+// Each conversation is an entry of its own: {id, title, changed, messages: [{id, time, role, content,
+// files?, figures?, stopped?, error?}]}. `changed` and `time` are milliseconds; an answer has the time
+// of its question. A message's files are texts that stand before its content. `stopped` says by what:
+// 'user', or 'page' when the page was left.
 
-const CONVERSATIONS = 'baton.conversations';
+const PREFIX = 'baton.conversation.';
 const CURRENT = 'baton.current';
 const SETTINGS = 'baton.settings';
-const MAX_CONVERSATIONS = 50;
 
-function read(key, otherwise) {
+function read(storage, key, otherwise) {
   try {
-    return JSON.parse(localStorage.getItem(key)) ?? otherwise;
+    return JSON.parse(storage().getItem(key)) ?? otherwise;
   } catch {
     return otherwise;
   }
 }
 
 // Whether there was room.
-function write(key, value) {
+function write(storage, key, value) {
   try {
-    localStorage.setItem(key, JSON.stringify(value));
+    storage().setItem(key, JSON.stringify(value));
     return true;
   } catch {
     return false;
   }
 }
 
+function remove(key) {
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // A browser without storage has nothing to remove.
+  }
+}
+
+function keys() {
+  try {
+    return Object.keys(localStorage);
+  } catch {
+    return [];
+  }
+}
+
+// Asking for the storage itself may throw.
+const shared = () => localStorage;
+const ofTab = () => sessionStorage;
+
+const DEFAULTS = { temperature: '0.7', top_p: '', max_tokens: '', seed: '', system: '' };
+
 export const settings = {
-  values: { temperature: '0.7', top_p: '', max_tokens: '', seed: '', system: '', live: true, ...read(SETTINGS, {}) },
+  values: { ...DEFAULTS, live: true, ...read(shared, SETTINGS, {}) },
+  // Another tab may have set others.
   set(name, value) {
-    this.values[name] = value;
-    write(SETTINGS, this.values);
+    Object.assign(this.values, read(shared, SETTINGS, {}), { [name]: value });
+    write(shared, SETTINGS, this.values);
   },
   defaults() {
-    Object.assign(this.values, { temperature: '0.7', top_p: '', max_tokens: '', seed: '', system: '' });
-    write(SETTINGS, this.values);
+    Object.assign(this.values, read(shared, SETTINGS, {}), DEFAULTS);
+    write(shared, SETTINGS, this.values);
   },
 };
 
-const fresh = () => ({ id: crypto.getRandomValues(new Uint32Array(2)).join('-'), title: '', messages: [] });
+export const newId = () => crypto.getRandomValues(new Uint32Array(2)).join('-');
 
-const valid = (list) => Array.isArray(list) && list.every((one) => one && typeof one.id === 'string' && Array.isArray(one.messages));
+const fresh = () => ({ id: newId(), title: '', changed: 0, messages: [] });
+
+const isConversation = (one) => one && typeof one.id === 'string' && Array.isArray(one.messages) &&
+  one.messages.every((message) => message && typeof message.id === 'string' && typeof message.content === 'string' && Number.isFinite(message.time));
+
+const idsOf = (conversation) => new Set(conversation.messages.map((message) => message.id));
+
+// What two tabs made of the messages that both had known: what either has added is there, what either
+// has removed is not.
+function merged(mine, theirs, known) {
+  const has = (list) => new Set(list.map((message) => message.id));
+  const [inMine, inTheirs] = [has(mine), has(theirs)];
+  return [...mine.filter(({ id }) => inTheirs.has(id) || !known.has(id)),
+    ...theirs.filter(({ id }) => !inMine.has(id) && !known.has(id))].sort((a, b) => a.time - b.time);
+}
 
 export class Conversations {
   constructor() {
-    const kept = read(CONVERSATIONS, []);
-    this.list = valid(kept) ? kept : [];
-    const id = read(CURRENT, null);
-    this.current = this.list.find((one) => one.id === id) ?? fresh();
+    this.known = new Map(); // of each conversation that this tab has read or written: its messages' ids
+    this.unsaved = new Map(); // those that the browser had no room for
+    const id = read(ofTab, CURRENT, null) ?? read(shared, CURRENT, null);
+    this.current = (id && this.load(id)) || fresh();
   }
 
-  // Keeps the current one, too, once it has a message. Returns whether the browser had room; the
-  // oldest ones go first.
-  save() {
-    const current = this.current;
-    if (current.messages.length > 0 && !this.list.includes(current)) this.list.unshift(current);
-    this.list = this.list.filter((one) => one.messages.length > 0).slice(0, MAX_CONVERSATIONS);
-    current.title ||= titleOf(current);
-    write(CURRENT, current.id);
-    for (let kept = this.list; ; kept = kept.filter((one, i) => one === current || i < kept.length - 1)) {
-      if (write(CONVERSATIONS, kept)) {
-        this.list = kept;
-        return true;
-      }
-      if (kept.length <= 1) return false;
-      // The current one may be the last of the list.
-      if (kept.at(-1) === current) kept = [current, ...kept.slice(0, -1)];
+  // As it is stored now; null if it is not.
+  stored(id) {
+    const one = read(shared, PREFIX + id, null);
+    return isConversation(one) && one.id === id ? one : null;
+  }
+
+  load(id) {
+    const one = this.unsaved.get(id) ?? this.stored(id);
+    if (one && !this.unsaved.has(id)) this.known.set(id, idsOf(one));
+    return one;
+  }
+
+  // All there are, the one that changed last first.
+  list() {
+    const all = new Map(keys().filter((key) => key.startsWith(PREFIX)).map((key) => this.stored(key.slice(PREFIX.length)))
+      .filter(Boolean).map((one) => [one.id, one]));
+    for (const [id, one] of this.unsaved) all.set(id, one);
+    return [...all.values()].sort((a, b) => b.changed - a.changed);
+  }
+
+  // Units: characters, of all that is kept.
+  size() {
+    return keys().reduce((sum, key) => sum + key.length + (localStorage.getItem(key)?.length ?? 0), 0);
+  }
+
+  // Takes over what other tabs have made of a conversation. Whether it is still there: one that was
+  // kept and is no more has been deleted.
+  merge(conversation) {
+    const { id } = conversation;
+    const known = this.known.get(id);
+    const stored = this.stored(id);
+    if (!stored) return !known;
+    conversation.messages = merged(conversation.messages, stored.messages, known ?? new Set());
+    conversation.title ||= stored.title;
+    this.known.set(id, idsOf(stored));
+    return true;
+  }
+
+  // Keeps a conversation that has a message. Returns 'kept', 'full' (no room; it lasts as long as
+  // the page), or 'deleted' (in another tab; nothing is written).
+  save(conversation) {
+    const { id } = conversation;
+    if (!this.merge(conversation)) {
+      this.unsaved.delete(id);
+      return 'deleted';
     }
+    if (conversation.messages.length === 0) return 'kept';
+    conversation.title ||= titleOf(conversation);
+    conversation.changed = Date.now();
+    this.point(id);
+    if (!write(shared, PREFIX + id, conversation)) {
+      this.unsaved.set(id, conversation);
+      return 'full';
+    }
+    this.unsaved.delete(id);
+    this.known.set(id, idsOf(conversation));
+    return 'kept';
+  }
+
+  // Another tab has written. Returns what it did to the current one: 'changed', 'deleted' or ''.
+  onStorage(key) {
+    const { current } = this;
+    if (key !== null && key !== PREFIX + current.id) return '';
+    const before = [...idsOf(current)].join(' ');
+    if (!this.merge(current)) {
+      this.unsaved.delete(current.id);
+      this.begin();
+      return 'deleted';
+    }
+    return [...idsOf(current)].join(' ') === before ? '' : 'changed';
+  }
+
+  // Which one this tab shows, and a new tab will.
+  point(id) {
+    write(ofTab, CURRENT, id);
+    write(shared, CURRENT, id);
   }
 
   begin() {
     this.current = fresh();
-    write(CURRENT, null);
+    this.point(this.current.id);
   }
 
   open(id) {
-    this.current = this.list.find((one) => one.id === id) ?? this.current;
-    this.save();
+    this.current = this.load(id) ?? this.current;
+    this.point(this.current.id);
   }
 
-  remove(id) {
-    this.list = this.list.filter((one) => one.id !== id);
-    if (this.current.id === id) this.begin();
-    write(CONVERSATIONS, this.list);
+  // Returns what `restore` takes to bring them back.
+  remove(ids) {
+    const removed = ids.map((id) => this.unsaved.get(id) ?? this.stored(id)).filter(Boolean);
+    for (const id of ids) {
+      this.unsaved.delete(id);
+      // What is still on its way to it does not bring it back.
+      if (!this.known.has(id)) this.known.set(id, new Set());
+      remove(PREFIX + id);
+    }
+    if (ids.includes(this.current.id)) this.begin();
+    // There may be room now.
+    for (const one of [...this.unsaved.values()]) this.save(one);
+    return removed;
   }
 
-  removeAll() {
-    this.list = [];
-    this.begin();
-    write(CONVERSATIONS, this.list);
+  // Whether there was room for all.
+  restore(removed) {
+    let fits = true;
+    for (const one of removed) {
+      this.known.set(one.id, idsOf(one));
+      if (write(shared, PREFIX + one.id, one)) continue;
+      fits = false;
+      this.unsaved.set(one.id, one);
+    }
+    return fits;
   }
 }
 

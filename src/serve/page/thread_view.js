@@ -2,37 +2,45 @@
 import { byId, count, duration, element, rate, setText } from './elements.js';
 import { showMarkdown } from './markdown.js';
 
-const REASONS = { stop: 'the model ended', length: 'at the limit of tokens' };
+const REASONS = { stop: 'ended', length: 'token limit' };
+const STOPPED = { user: 'you stopped it', page: 'cut off: the page was reloaded or closed' };
 const LONG_TEXT = 1200;
+const LONG_LINES = 24;
 
 // The figures of both phases: [name, value, explanation].
 function figureRows(figures) {
-  const rows = [['prompt', `${count(figures.prompt)} tokens`, 'Tokens of the whole conversation']];
+  const rows = [['prompt', count(figures.prompt), 'Tokens of the whole conversation']];
   if (figures.cached > 0) rows.push(['cached', count(figures.cached), 'Of the prompt, found in the KV cache and not read again']);
   if (figures.first !== undefined) rows.push(['first token', duration(figures.first), 'From the request to its first token, waiting included']);
-  if (figures.prefillRate) rows.push(['prefill', `${rate(figures.prefillRate)} tokens/s`, 'Prompt tokens that were computed, by the time they took']);
-  rows.push(['answer', `${count(figures.generated)} tokens`, 'Tokens generated']);
-  if (figures.decodeRate) rows.push(['decode', `${rate(figures.decodeRate)} tokens/s`, 'Tokens generated, by the time they took']);
-  rows.push(['stop', REASONS[figures.reason] ?? figures.reason ?? '', 'Why the answer ended']);
+  if (figures.prefillRate) rows.push(['prefill', `${rate(figures.prefillRate)}/s`, 'Prompt tokens that were computed, by the seconds they took']);
+  rows.push(['answer', count(figures.generated), 'Tokens generated']);
+  if (figures.decodeRate) rows.push(['decode', `${rate(figures.decodeRate)}/s`, 'Tokens generated, by the seconds they took']);
+  rows.push(['stop', REASONS[figures.reason] ?? figures.reason ?? '', figures.reason === 'length' ? 'The answer is as long as the settings or the context allow' : 'Why the answer ended']);
   return rows;
+}
+
+// What may be left out where there is no room.
+function nameOf(name) {
+  const [first, ...more] = name.split(' ');
+  return more.length === 0 ? first : element('span', {}, first, element('span', { class: 'more' }, ` ${more.join(' ')}`));
 }
 
 function figureList(message) {
   if (message.figures) {
     return element('dl', { class: 'figures' }, ...figureRows(message.figures).map(([name, value, title]) =>
-      element('div', { title, 'data-figure': name.replace(' ', '-') }, element('dt', {}, name), element('dd', {}, value))));
+      element('div', { title, 'data-figure': name.replace(' ', '-') }, element('dt', {}, nameOf(name)), element('dd', {}, value))));
   }
   if (message.stopped) {
     return element('dl', { class: 'figures' },
-      element('div', { 'data-figure': 'stop' }, element('dt', {}, 'stop'), element('dd', {}, 'you stopped it')));
+      element('div', { 'data-figure': 'stop' }, element('dt', {}, 'stop'), element('dd', {}, STOPPED[message.stopped] ?? STOPPED.user)));
   }
   return null;
 }
 
 function fileChip(file) {
   return element('details', { class: 'file' },
-    element('summary', {}, element('span', { class: 'name' }, file.name), element('span', { class: 'dim' }, `${count(file.text.length)} characters`)),
-    element('pre', { tabindex: '0' }, file.text));
+    element('summary', {}, element('bdi', { class: 'name' }, file.name), element('span', { class: 'dim' }, `${count(file.text.length)} characters`)),
+    element('pre', { tabindex: '0', dir: 'auto' }, file.text));
 }
 
 const action = (name, text, label) => element('button', { type: 'button', class: 'link', 'data-action': name, 'aria-label': label }, text);
@@ -58,22 +66,23 @@ export class ThreadView {
   show(conversation) {
     const { messages } = conversation;
     byId('welcome').hidden = messages.length > 0;
-    this.thread.replaceChildren(...messages.map((message, i) => this.make(message, i, i === messages.length - 1)));
+    this.thread.replaceChildren(...messages.map((message, i) => this.make(message, i === messages.length - 1)));
     this.follow(true);
   }
 
-  make(message, index, isLast) {
+  make(message, isLast) {
     const isUser = message.role === 'user';
-    const article = element('article', { class: `message ${message.role}`, 'data-index': String(index), 'aria-label': isUser ? 'You' : 'Answer' });
+    const article = element('article', { class: `message ${message.role}`, 'data-id': message.id, 'aria-label': isUser ? 'You' : 'Answer' });
     article.append(...(message.files ?? []).map(fileChip));
     if (isUser) {
       if (message.content) {
-        const text = element('div', { class: 'text plain' }, message.content);
-        if (message.content.length > LONG_TEXT) text.classList.add('long');
-        article.append(text);
+        const isLong = message.content.length > LONG_TEXT || message.content.split('\n').length > LONG_LINES;
+        // What scrolls lies inside of the round corners.
+        const inner = isLong ? { class: 'inner', tabindex: '0', role: 'region', 'aria-label': 'Your message' } : { class: 'inner' };
+        article.append(element('div', { class: isLong ? 'text plain long' : 'text plain' }, element('div', { ...inner, dir: 'auto' }, message.content)));
       }
     } else if (message.content) {
-      const text = element('div', { class: 'text' });
+      const text = element('div', { class: 'text', dir: 'auto' });
       showMarkdown(text, message.content);
       article.append(text);
     }
@@ -90,7 +99,7 @@ export class ThreadView {
   // The place of an answer that is on its way.
   begin() {
     byId('welcome').hidden = true;
-    this.text = element('div', { class: 'text' });
+    this.text = element('div', { class: 'text', dir: 'auto' });
     this.bar = element('i');
     this.progressText = element('span', {}, 'Waiting for a turn');
     this.progress = element('div', { class: 'progress', role: 'progressbar', 'aria-label': 'Reading the prompt', 'aria-valuemin': '0', 'aria-valuemax': '100' },
@@ -130,5 +139,5 @@ export class ThreadView {
 }
 
 function errorCard(error) {
-  return element('div', { class: 'error', role: 'alert' }, element('strong', {}, error.message), error.advice ? element('p', {}, error.advice) : null);
+  return element('div', { class: 'error', role: 'alert' }, element('strong', { dir: 'auto' }, error.message), error.advice ? element('p', {}, error.advice) : null);
 }

@@ -1,4 +1,4 @@
-#include "cli/near_match.h"
+#include "base/near_match.h"
 
 #include <gtest/gtest.h>
 
