@@ -117,9 +117,9 @@ class Engine {
   // committed, not while it is computed. Not beside Calibrate, Logits and what concerns sessions.
   EngineStatus Status() const;
 
-  // Takes the memory of the whole cache now, on all threads, instead of when it is first used: then no
-  // request waits for it, and a machine that has too little shows it at once. Requires: no request
-  // has been submitted.
+  // Takes the memory of the whole cache now, on all threads, instead of when it is first used: then
+  // no request waits for it, and a machine that has too little shows it at once. Requires: no
+  // request has been submitted.
   void TakeCacheMemory();
 
   // Measures a few steps, so that the first chunks are sized by more than a guess; a second or two.

@@ -43,7 +43,8 @@ std::string_view ModelOf(std::string_view path) {
 }
 
 std::string Again(const std::string& path) {
-  return fmt::format("make it anew with: baton tune {} --text FILE", ShellPath(std::string(ModelOf(path))));
+  return fmt::format("make it anew with: baton tune {} --text FILE",
+                     ShellPath(std::string(ModelOf(path))));
 }
 
 tl::unexpected<Error> Damaged(const std::string& path, std::string_view what) {
@@ -55,8 +56,8 @@ tl::unexpected<Error> CannotRead(const std::string& path, int system_error) {
   const std::string model(ModelOf(path));
   if (system_error == ENOENT || system_error == ENOTDIR || system_error == ENAMETOOLONG) {
     return Fail(ErrorCode::kNotFound,
-                fmt::format("{}: the model is not tuned; tune it with: baton tune {} --text FILE", path,
-                            ShellPath(model)));
+                fmt::format("{}: the model is not tuned; tune it with: baton tune {} --text FILE",
+                            path, ShellPath(model)));
   }
   if (system_error == EACCES || system_error == EPERM) {
     return Fail(ErrorCode::kInvalid, path + ": no permission to read it; see ls -l");

@@ -25,8 +25,8 @@ TEST(BreakEven, LiesWhereTheLastSlowerLengthGoesOverIntoFasterOnes) {
   EXPECT_EQ(BreakEvenOf({{.num_tokens = 512, .ratio = 0.9}}), 512);
   EXPECT_EQ(BreakEvenOf({{.num_tokens = 512, .ratio = 0.9}, {.num_tokens = 1024, .ratio = 1.1}}),
             std::nullopt);
-  // 1.1 at 512, 0.9 at 1,024: 0.97 lies at 65 % of the way. What is faster before a slower one is not
-  // trusted.
+  // 1.1 at 512, 0.9 at 1,024: 0.97 lies at 65 % of the way. What is faster before a slower one is
+  // not trusted.
   EXPECT_EQ(BreakEvenOf({{.num_tokens = 256, .ratio = 0.8},
                          {.num_tokens = 512, .ratio = 1.1},
                          {.num_tokens = 1024, .ratio = 0.9},
