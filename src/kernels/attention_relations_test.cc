@@ -84,6 +84,32 @@ TEST_F(AttentionRelationsTest, ThreadsChangeNothing) {
   }
 }
 
+// Few rows are shared out in tiles of any size, or by segments of their past, as it suits the
+// number of threads.
+TEST_F(AttentionRelationsTest, ThreadsChangeNothingOfFewRows) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 5000, .seed = 15});
+  const auto one = *ThreadPool::Make(1);
+  for (const int64_t window : {0, 700}) {
+    AttentionLayer layer = problem.Layer();
+    layer.sliding_window = window;
+    for (const int64_t count : {2, 3, 10, 17, 40, 64, 65}) {
+      for (const int64_t end : {int64_t{90}, int64_t{1030}, int64_t{5000}}) {
+        const RowRange rows = {.first = end - count, .count = count};
+        const std::vector<float> want =
+            RunPrefill({.table = KernelsFor(BestIsa()), .pool = *one}, problem, layer, rows);
+        for (const int num_threads : {2, 3, 5}) {
+          const auto pool = *ThreadPool::Make(num_threads);
+          EXPECT_TRUE(SameBits(
+              RunPrefill({.table = KernelsFor(BestIsa()), .pool = *pool}, problem, layer, rows),
+              want))
+              << count << " rows to " << end << ", window " << window << ", " << num_threads
+              << " threads";
+        }
+      }
+    }
+  }
+}
+
 TEST_F(AttentionRelationsTest, AddressesOfBlocksChangeNothing) {
   AttentionProblem problem({.shape = kShape, .num_tokens = 1500, .seed = 6});
   const RowRange rows = {.first = 1400, .count = 100};

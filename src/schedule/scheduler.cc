@@ -19,7 +19,6 @@ Scheduler::Scheduler(const Parts& parts)
     : pool_(&parts.pool),
       limits_(parts.limits),
       time_model_(parts.time_model),
-      stream_model_(parts.time_model),
       index_(parts.pool, {.key = parts.kv_key}),
       next_deadline_(std::numeric_limits<double>::infinity()) {
   const auto most = static_cast<size_t>(limits_.max_running);

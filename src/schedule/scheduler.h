@@ -83,11 +83,10 @@ class Scheduler {
   // Learns from a step that was not planned here. Units: seconds.
   void Learn(const StepFeatures& features, double seconds) {
     (void)time_model_.Observe(features, seconds);
-    if (features.prefill_tokens == 0) (void)stream_model_.Observe(features, seconds);
   }
 
   // Goes on from another fit.
-  void SetTimeModel(const StepTimeModel& model) { time_model_ = stream_model_ = model; }
+  void SetTimeModel(const StepTimeModel& model) { time_model_ = model; }
 
   // Adds a generated token. Requires: the sequence runs, has no pending token, and is shorter than
   // its max_known.
@@ -172,9 +171,6 @@ class Scheduler {
   BlockPool* pool_;
   ScheduleLimits limits_;
   StepTimeModel time_model_;
-  // Of steps of streams alone, learnt from such steps only: what a few prompt rows cost beyond the
-  // formula would else count as the streams', who would have to wait the longer for it.
-  StepTimeModel stream_model_;
   PrefixIndex index_;
   SessionStore sessions_;
   Queue waiting_;

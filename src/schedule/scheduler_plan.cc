@@ -78,8 +78,7 @@ void Scheduler::RenewTheOldestsPromise() {
 
 // How long a step with these streams may take. Units: seconds.
 double Scheduler::GapSeconds(const StepFeatures& streams) const {
-  const StepTimeModel& model = stream_model_.num_observed() > 0 ? stream_model_ : time_model_;
-  return kGapShare * limits_.max_gap_steps * model.Predict(streams);
+  return kGapShare * limits_.max_gap_steps * time_model_.Predict(streams);
 }
 
 void Scheduler::PlanDecodes() {

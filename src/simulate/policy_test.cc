@@ -82,6 +82,37 @@ TEST(Policy, S1AndTheLongPromptBesideEightStreams) {
   }
 }
 
+// A few prompt rows cost more than the formula says. While steps without prompts do not occur, this
+// must not come to count as the streams' own time: they would have to wait the longer for it.
+TEST(Policy, S1WhatPromptRowsCostBesideTheFormulaIsNotTheStreams) {
+  Workload workload = Streams(8, 3000);
+  workload.push_back({.seconds = 20, .prompt_tokens = 16000, .output_tokens = 1, .stream = 99});
+  SimulationOptions options = Options();
+  double longest = 0;
+  int mixed_steps = 0;  // the first ones are a surprise
+  options.execute = [&](const StepPlan& plan) {
+    StepFeatures all;
+    StepFeatures streams;
+    for (const SequenceStep& step : plan.sequences) {
+      if (step.phase == Phase::kDecode) {
+        streams.AddDecode(step.first_position);
+        all.AddDecode(step.first_position);
+      } else {
+        all.AddPrefill(step.num_rows(), step.first_position);
+      }
+    }
+    const double extra = all.prefill_tokens > 0 ? 8e-3 : 0.0;
+    const double seconds = StepSeconds(kSmol, all) + extra;
+    if (extra > 0 && streams.decode_rows > 0 && ++mixed_steps > 50) {
+      longest = std::max(longest, seconds / StepSeconds(kSmol, streams));
+    }
+    return seconds;
+  };
+  EXPECT_EQ(RunAll(workload, options).result.completed, 9);
+  EXPECT_GT(longest, 3.5);
+  EXPECT_LE(longest, 5.0);
+}
+
 // Forty long prompts, one after the other, beside four streams.
 TEST(Policy, S1AndS4AStormOfLongPrompts) {
   Workload workload = Streams(4, 6000);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cfenv>
 #include <cstdlib>
@@ -102,6 +103,24 @@ TEST(ThreadPool, AllThreadsTakePartInLongTasks) {
     while (arrived.load() < 3) std::this_thread::yield();
   });
   EXPECT_EQ(arrived.load(), 3);
+}
+
+// Each begins with its own part, whatever the loop before was.
+TEST(ThreadPool, WorkersBeginWithTheirShares) {
+  const auto pool = MakePool(3);
+  for (const int64_t num_tasks : {30, 7, 3, 31}) {
+    std::atomic<int> arrived = 0;
+    std::array<std::atomic<int64_t>, 3> first = {-1, -1, -1};
+    pool->ParallelFor(num_tasks, [&](int64_t task, int worker) {
+      if (first[static_cast<size_t>(worker)].load() >= 0) return;
+      first[static_cast<size_t>(worker)] = task;
+      arrived.fetch_add(1);
+      while (arrived.load() < 3) std::this_thread::yield();
+    });
+    for (int64_t w = 0; w < 3; ++w) {
+      EXPECT_EQ(first[static_cast<size_t>(w)].load(), num_tasks * w / 3) << num_tasks << " tasks";
+    }
+  }
 }
 
 TEST(ThreadPool, AllocatesNothingPerLoop) {

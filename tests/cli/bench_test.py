@@ -69,6 +69,9 @@ class Bench(BatonCase):
         for row in report["long_prompts"]:
             self.assertGreater(row["ttft_seconds"], 0)
             self.assertGreater(row["longest_gap_seconds"], 0)
+            least = row["longest_gap_seconds"] / max(row["gap_before_seconds"],
+                                                     row["gap_after_seconds"])
+            self.assertGreaterEqual(row["longest_gap_steps"] * 1.0001, least)
         self.assertTrue(xml.etree.ElementTree.parse(plot).getroot().tag.endswith("svg"))
         shared = json.loads(self.ok("bench", "serve", model, *options, "--clients", "1",
                                     "--shared", "70", "--prompt", "80", "--json"))
