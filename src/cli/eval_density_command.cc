@@ -37,7 +37,7 @@ class EvalDensityCommand final : public Command {
                      .value = "N",
                      .help = "Tokens of the prompt (default: the whole text, at most the context)"},
                     {.min = 1, .max = ModelLimits::kMaxContext}, &tokens_);
-    DeclarePolicies(options, &policies_);
+    DeclarePolicy(options, &policy_);
     options.Parsed({.names = "--map",
                     .value = "LAYER:HEAD",
                     .help = "The layer and KV head whose blocks to map"},
@@ -48,10 +48,6 @@ class EvalDensityCommand final : public Command {
 
   Result<> Check() override {
     if (Result<> model = model_.Check(); !model) return model;
-    if (policies_.size() > 1) {
-      return Fail(ErrorCode::kInvalid, "eval density reads by one policy; give --sparse once");
-    }
-    if (policies_.empty()) policies_.push_back(DefaultSparsePolicy());
     return text_.Check();
   }
 
@@ -90,7 +86,7 @@ class EvalDensityCommand final : public Command {
     DensityReport report = {.model = model_.path(),
                             .text = text_.Name(),
                             .num_tokens = std::ssize(tokens),
-                            .policy = policies_.front(),
+                            .policy = policy_.value_or(DefaultSparsePolicy()),
                             .result = {}};
     Progress progress(
         console.status, console.clock,
@@ -112,7 +108,7 @@ class EvalDensityCommand final : public Command {
   ModelArgument model_;
   ComputeOptions compute_;
   EvalText text_;
-  std::vector<SparsePolicy> policies_;
+  std::optional<SparsePolicy> policy_;
   std::optional<DenseHead> map_;
   std::optional<int64_t> tokens_;
   ReportOutput output_;

@@ -4,12 +4,19 @@
 
 #include "base/number_text.h"
 #include "cli/input.h"
-#include "kernels/sparse_policy_text.h"
+#include "engine/prefill_wish.h"
 
 namespace baton {
 namespace {
 
 constexpr size_t kMaxPolicies = 64;
+
+Result<> TakePolicy(const std::string& given, std::optional<SparsePolicy>* policy) {
+  Result<SparsePolicy> parsed = ParseSparseWords(given);
+  if (!parsed) return Fail(parsed.error().code, ": " + parsed.error().message);
+  *policy = *std::move(parsed);
+  return {};
+}
 
 }  // namespace
 
@@ -65,13 +72,19 @@ void DeclarePolicies(OptionSet& options, std::vector<SparsePolicy>* policies) {
                          return Fail(ErrorCode::kInvalid,
                                      fmt::format(" takes at most {} policies", kMaxPolicies));
                        }
-                       Result<SparsePolicy> policy = ParsePolicy(given, DefaultSparsePolicy());
-                       if (!policy) {
-                         return Fail(policy.error().code, ": " + policy.error().message);
-                       }
+                       std::optional<SparsePolicy> policy;
+                       if (Result<> taken = TakePolicy(given, &policy); !taken) return taken;
                        policies->push_back(*std::move(policy));
                        return {};
                      });
+}
+
+void DeclarePolicy(OptionSet& options, std::optional<SparsePolicy>* policy) {
+  options.Parsed({.names = "--sparse",
+                  .value = "POLICY",
+                  .help = "A policy of --prefill sparse, as words 'name=value' (docs/sparse.md; "
+                          "default: the default policy)"},
+                 [policy](const std::string& given) { return TakePolicy(given, policy); });
 }
 
 }  // namespace baton

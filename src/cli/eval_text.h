@@ -41,5 +41,7 @@ Result<std::vector<TokenId>> PromptTokens(const LoadedModel& model, const std::s
 
 // --sparse, given as often as there are policies to compare.
 void DeclarePolicies(OptionSet& options, std::vector<SparsePolicy>* policies);
+// --sparse, given once.
+void DeclarePolicy(OptionSet& options, std::optional<SparsePolicy>* policy);
 
 }  // namespace baton

@@ -189,8 +189,11 @@ class Density(SparseEval):
             self.assertIn("takes LAYER:HEAD", self.fails(*call, "--map", given, code=2))
         self.assertIn("layer must be in 0..1 and its KV head in 0..1, got 2:0",
                       self.fails(*call, "--map", "2:0"))
-        self.assertIn("give --sparse once", self.fails(*call, "--sparse", "rule=all", "--sparse",
-                                                       "rule=none", code=2))
+        self.assertIn("give it once", self.fails(*call, "--sparse", "rule=all", "--sparse",
+                                                 "rule=none", code=2))
+        for kind in ("density", "kl", "needle"):
+            self.assertIn("--sparse", self.fails("eval", kind, self.model, "--text", self.text,
+                                                 "--sparse", " ", code=2))
 
 
 class Perplexity(SparseEval):
@@ -205,7 +208,11 @@ class Perplexity(SparseEval):
         self.assertAlmostEqual(result["nll_sum"], wanted, delta=1e-3)
         dense = self.perplexity()
         self.assertNotEqual(result["nll_sum"], dense["nll_sum"])
-        self.assertEqual(self.perplexity("--prefill", "sparse", "--sparse", "rule=all"), dense)
+        # The same numbers under another name.
+        everything = self.perplexity("--prefill", "sparse", "--sparse", "rule=all")
+        self.assertIn("rule=all", everything.pop("policy"))
+        self.assertEqual(dense.pop("policy"), "dense")
+        self.assertEqual(everything, dense)
 
 
 class Needle(SparseEval):
