@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import termios
 import time
@@ -20,6 +21,11 @@ CTRL_D = b"\x04"
 CTRL_S = b"\x13"
 F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ since Python 3.10
 CLEAR = b"\r\x1b[K"
+
+
+def readable(descriptor):
+    """Bytes that a terminal has ready for whoever reads lines from it."""
+    return struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))[0]
 
 
 class Terminal:
@@ -213,6 +219,9 @@ class OnATerminal(BatonCase):
             wait_until(lambda: not termios.tcgetattr(terminal.slave)[3] & termios.ECHO,
                        "the echo is held")
             terminal.send(typed)
+            # The system edits lines as it passes them on, in its own time.
+            whole = sum(len(line) + 1 for line in lines[:typed.count(b"\n")])
+            wait_until(lambda: readable(terminal.slave) >= whole, "the lines are edited")
             # The first message is in the program's hands once the text is there.
             with open(fifo, "wb") as notes:
                 notes.write(b"Notes.")
