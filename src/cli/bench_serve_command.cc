@@ -83,12 +83,7 @@ class BenchServeCommand final : public Command {
                      .help = "Requests computed at the same time (default: 16; with --long-prompt "
                              "at least one more than clients)"},
                     {.min = 1, .max = kMostClients + 1}, &max_running_);
-    options.Real({.names = "--max-gap-steps",
-                  .value = "N",
-                  .help = "The longest time between two tokens of an answer while prompts are "
-                          "read beside it, in steps without prompts: more is good for "
-                          "throughput, less for streams (default: 5)"},
-                 {.min = 1, .max = 1e6}, &max_gap_steps_);
+    DeclareMaxGapSteps(options, &max_gap_steps_);
     options.Integer({.names = "--kv-tokens",
                      .value = "N",
                      .help = "Tokens that the KV cache has room for (default: --max-running "

@@ -124,4 +124,13 @@ Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock
                      .chat_template_text = std::nullopt};
 }
 
+void DeclareMaxGapSteps(OptionSet& options, std::optional<double>* max_gap_steps) {
+  options.Real({.names = "--max-gap-steps",
+                .value = "N",
+                .help = "The longest time between two tokens of an answer while prompts are read "
+                        "beside it, in steps without prompts: more is good for throughput, less "
+                        "for streams (default: 5)"},
+               {.min = 1, .max = 1e6}, max_gap_steps);
+}
+
 }  // namespace baton

@@ -53,4 +53,7 @@ class ComputeOptions {
 // --no-packed alone.
 void DeclareNoPacked(OptionSet& options, bool* no_packed);
 
+// --max-gap-steps, of commands that run an engine for many requests.
+void DeclareMaxGapSteps(OptionSet& options, std::optional<double>* max_gap_steps);
+
 }  // namespace baton

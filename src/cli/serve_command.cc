@@ -200,12 +200,7 @@ class ServeCommand final : public Command {
                      .value = "N",
                      .help = "Requests computed at the same time (default: 16)"},
                     {.min = 1, .max = kMaxMaxRunning}, &max_running_);
-    options.Real({.names = "--max-gap-steps",
-                  .value = "N",
-                  .help = "The longest time between two tokens of an answer while prompts are "
-                          "read beside it, in steps without prompts: more is good for "
-                          "throughput, less for streams (default: 5)"},
-                 {.min = 1, .max = 1e6}, &max_gap_steps_);
+    DeclareMaxGapSteps(options, &max_gap_steps_);
     options.Integer(
         {.names = "--kv-tokens",
          .value = "N",

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "kernels/attention_decode.h"
 #include "kernels/attention_ops.h"
 #include "kernels/attention_task.h"
@@ -24,10 +25,6 @@ constexpr int64_t kTasksPerThread = 4;
 
 int MaxTilePositions(const AttentionShape& shape) {
   return std::max(1, kPrefillTileRows / shape.GroupSize());
-}
-
-int64_t DivideUp(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 // Tiles of a sequence, which are of nearly equal size: most and least differ by one position.

@@ -103,34 +103,32 @@ constexpr KernelTable kPortableTable = {.isa = Isa::kPortable,
                                         .rows = &portable::kRowKernelOps,
                                         .limits = &portable::kLimitsOps};
 #if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
-constexpr KernelTable Avx2Table(uint32_t tiles_only) {
-  return {.isa = Isa::kAvx2,
-          .linear = &avx2::kLinearOps,
-          .attention = &avx2::kAttentionOps,
-          .sparse_attention = &avx2::kSparseAttentionOps,
-          .kv_write = &avx2::kKvWriteOps,
-          .rows = &avx2::kRowKernelOps,
-          .limits = &avx2::kLimitsOps,
-          .tiles_only = tiles_only};
-}
-constexpr KernelTable Avx512Table(uint32_t tiles_only) {
-  return {.isa = Isa::kAvx512,
-          .linear = &avx512::kLinearOps,
-          .attention = &avx512::kAttentionOps,
-          .sparse_attention = &avx512::kSparseAttentionOps,
-          .kv_write = &avx512::kKvWriteOps,
-          .rows = &avx512::kRowKernelOps,
-          .limits = &avx512::kLimitsOps,
-          .tiles_only = tiles_only};
-}
+constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
+                                    .linear = &avx2::kLinearOps,
+                                    .attention = &avx2::kAttentionOps,
+                                    .sparse_attention = &avx2::kSparseAttentionOps,
+                                    .kv_write = &avx2::kKvWriteOps,
+                                    .rows = &avx2::kRowKernelOps,
+                                    .limits = &avx2::kLimitsOps};
+constexpr KernelTable kAvx512Table = {.isa = Isa::kAvx512,
+                                      .linear = &avx512::kLinearOps,
+                                      .attention = &avx512::kAttentionOps,
+                                      .sparse_attention = &avx512::kSparseAttentionOps,
+                                      .kv_write = &avx512::kKvWriteOps,
+                                      .rows = &avx512::kRowKernelOps,
+                                      .limits = &avx512::kLimitsOps};
 
-constexpr KernelTable kAvx2Table = Avx2Table(0);
-constexpr KernelTable kAvx512Table = Avx512Table(0);
+constexpr KernelTable WithTilesOnly(KernelTable table, uint32_t tiles_only) {
+  table.tiles_only = tiles_only;
+  return table;
+}
 
 // docs/performance.md, "Tiles or many rows", has the measurement.
 constexpr uint32_t kFloatTypes = BitsOf(PanelType::kF16, PanelType::kBF16, PanelType::kF32);
-constexpr KernelTable kAvx2TableOfFamily19 = Avx2Table(kFloatTypes | BitsOf(PanelType::kQ8_0));
-constexpr KernelTable kAvx512TableOfFamily19 = Avx512Table(
+constexpr KernelTable kAvx2TableOfFamily19 =
+    WithTilesOnly(kAvx2Table, kFloatTypes | BitsOf(PanelType::kQ8_0));
+constexpr KernelTable kAvx512TableOfFamily19 = WithTilesOnly(
+    kAvx512Table,
     kFloatTypes | BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ5_0, PanelType::kQ5_1,
                          PanelType::kQ8_0, PanelType::kQ4_K, PanelType::kQ5_K));
 #endif

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "kernels/linear_ops.h"
 
 namespace baton {
@@ -21,10 +22,6 @@ struct TaskGrid {
   int64_t rows_per_block;  // a multiple of kLinearTileRows
   int64_t num_blocks;
 };
-
-int64_t DivideUp(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // One layer's work: what all tasks share.
 struct Work {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 
 namespace baton {
 namespace {
@@ -16,10 +17,6 @@ constexpr bool Wants(const InputForms& forms, int side) {
 constexpr int64_t kTaskInputs = 2048;
 // With so many tiles for each thread, whole tiles are tasks: the threads end together.
 constexpr int64_t kTilesPerThread = 4;
-
-int64_t DivideUp(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // Tasks are rows [i * rows, (i + 1) * rows) and, of these, ranges of inputs.
 struct TaskGrid {
