@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_eventually.h"
 #include "net/test_http_client.h"
 
 namespace baton {
@@ -71,16 +72,6 @@ class TestHandler final : public HttpHandler {
   std::mutex mutex;
   std::vector<std::shared_ptr<HttpExchange>> kept;
 };
-
-// Waits up to five seconds.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  for (int i = 0; i < 1000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 int NumDescriptors() {
   int count = 0;

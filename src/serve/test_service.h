@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/test_eventually.h"
 #include "net/test_http_client.h"
 #include "serve/service.h"
 #include "serve/test_text_model.h"
@@ -104,16 +105,6 @@ class ScriptedBackend final : public GenerationBackend {
   std::map<uint64_t, std::shared_ptr<RequestObserver>> observers_;
   uint64_t last_id_ = 0;
 };
-
-// Whether it comes to be, within five seconds.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  for (int i = 0; i < 1000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 // A service in front of a scripted engine, and clients.
 class ServiceTest : public ::testing::Test {
