@@ -148,8 +148,11 @@ class Layout(PageCase):
         one = conversation("x", "q", "An answer.")
         one["messages"][1]["figures"] = self.FIGURES
         self.put(one)
-        for width in (800, 1001, 1024, 1400):
+        for width, has_live_beside in ((800, False), (1040, False), (1041, True), (1400, True)):
             browser.size(width, 700)
+            # The page hears of its new width in its own time.
+            browser.wait(f"document.getElementById('live').checkVisibility() === "
+                         f"{str(has_live_beside).lower()}", f"live state at {width} pixels")
             rows = browser.js("new Set([...document.querySelectorAll('.figures > div')].map("
                               "e => e.getBoundingClientRect().top)).size")
             self.assertEqual(rows, 1, width)

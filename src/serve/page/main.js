@@ -236,7 +236,7 @@ function showLive(isOpen) {
 }
 
 // On a narrow screen it covers the chat, so it opens when it is asked for only.
-const narrow = matchMedia('(max-width: 1000px)');
+const narrow = matchMedia('(max-width: 1040px)');
 showLive(settings.values.live && !narrow.matches);
 narrow.addEventListener('change', () => showLive(settings.values.live && !narrow.matches));
 function toggleLive() {
