@@ -84,7 +84,7 @@ void AttendShare(const KernelContext& context, const AttentionArgs& args,
   const Share share = FindShare(args, false, index);
   const int64_t kv_head = share.index / share.segments.count;
   const int64_t segment = share.index % share.segments.count;
-  AttentionTask task = internal::MakeTask(args, *share.sequence, kv_head);
+  AttentionTask task = internal::MakeTask(context.table, args, *share.sequence, kv_head);
   task.scratch = workspace.scratch + static_cast<size_t>(worker) * workspace.scratch_bytes;
   if (share.segments.count == 1) {
     context.table.attention->attend(task);
@@ -100,7 +100,7 @@ void AttendShare(const KernelContext& context, const AttentionArgs& args,
 void MergeShare(const KernelContext& context, const AttentionArgs& args, const Workspace& workspace,
                 int64_t index, int worker) {
   const Share share = FindShare(args, true, index);
-  AttentionTask task = internal::MakeTask(args, *share.sequence, share.index);
+  AttentionTask task = internal::MakeTask(context.table, args, *share.sequence, share.index);
   task.scratch = workspace.scratch + static_cast<size_t>(worker) * workspace.scratch_bytes;
   const int64_t stride = PartialFloats(args.shape, *share.sequence);
   float* data =

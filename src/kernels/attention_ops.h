@@ -25,6 +25,7 @@ struct AttentionTask {
   int64_t window;  // keys a row sees, itself included; at least 1
   const std::byte* const* blocks;
   size_t record_offset;  // of (layer, head)
+  bool widens_blocks;    // KernelTable::widens_blocks
   std::byte* scratch;    // of AttentionScratchBytes, aligned to 64
 };
 

@@ -141,7 +141,7 @@ void PrefillAttention(const KernelContext& context, const AttentionArgs& args) {
   const int64_t num_tasks = CountTiles(args.sequences, tile_positions) * num_heads;
   context.pool.ParallelFor(num_tasks, [&](int64_t index, int worker) {
     const Tile tile = FindTile(args.sequences, tile_positions, index / num_heads);
-    AttentionTask task = internal::MakeTask(args, *tile.sequence, index % num_heads);
+    AttentionTask task = internal::MakeTask(context.table, args, *tile.sequence, index % num_heads);
     task.q += tile.first_row * task.q_stride;
     task.out += tile.first_row * task.out_stride;
     task.first_position += tile.first_row;

@@ -206,7 +206,7 @@ class SparseCall {
   AttentionTask TaskOf(const Tile& tile, int kv_head,
                        const internal::SparseWorkerSpace& space) const {
     const AttentionSequence& sequence = Sequence(tile.sequence);
-    AttentionTask task = internal::MakeTask(args_.attention, sequence, kv_head);
+    AttentionTask task = internal::MakeTask(context_.table, args_.attention, sequence, kv_head);
     const int64_t skipped = tile.positions.begin - sequence.first_position;
     task.q += skipped * task.q_stride;
     task.out += skipped * task.out_stride;

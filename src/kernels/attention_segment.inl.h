@@ -11,8 +11,8 @@
 namespace baton::BATON_ISA {
 namespace {
 
-// From this many groups of rows on, a block is widened to f32 once for all of them: on some CPUs
-// the conversion takes a port of the multiplier.
+// From this many groups of rows on, a block is widened to f32 once for all of them, where that is
+// faster (KernelTable::widens_blocks).
 inline constexpr int kWidenGroups = 3;
 
 // A task's arrays in its scratch memory.
@@ -195,7 +195,7 @@ BATON_INLINE void AttendOneBlock(const AttentionTask& task, const TaskRows& rows
                                  int64_t next, const BlockTurn& turn, const Close& close) {
   const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
   const uint16_t* record = RecordOf(task, block);
-  if (rows.num_rows > (kWidenGroups - 1) * kGroupRows) {
+  if (task.widens_blocks && rows.num_rows > (kWidenGroups - 1) * kGroupRows) {
     WidenBlock(record, task.head_dim, rows.widened);
     BlockWork<float> work = {};
     work.keys = rows.widened;

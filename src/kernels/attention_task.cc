@@ -38,8 +38,8 @@ size_t ScratchBytes(const AttentionShape& shape, int64_t max_rows) {
   return (AttentionScratchBytes(max_rows, shape.head_dim) + 63) / 64 * 64;
 }
 
-AttentionTask MakeTask(const AttentionArgs& args, const AttentionSequence& sequence,
-                       int64_t kv_head) {
+AttentionTask MakeTask(const KernelTable& table, const AttentionArgs& args,
+                       const AttentionSequence& sequence, int64_t kv_head) {
   const AttentionShape& shape = args.shape;
   const AttentionLayer& layer = args.layer;
   const int64_t column = kv_head * shape.GroupSize() * shape.head_dim;
@@ -59,6 +59,7 @@ AttentionTask MakeTask(const AttentionArgs& args, const AttentionSequence& seque
       .window = layer.sliding_window == 0 ? kNoWindow : layer.sliding_window,
       .blocks = sequence.blocks,
       .record_offset = layer.record_offset + static_cast<size_t>(kv_head) * layer.head_stride,
+      .widens_blocks = table.widens_blocks,
       .scratch = nullptr,
   };
 }

@@ -110,8 +110,14 @@ TEST_P(AttentionTest, EveryInstructionSetGivesTheSameBits) {
       expected.end() - static_cast<std::ptrdiff_t>(last.count * problem_.q_cols()), expected.end());
   for (const Isa isa : RunnableIsas()) {
     SCOPED_TRACE(IsaName(isa));
-    EXPECT_TRUE(SameBits(RunPrefill(Context(isa), problem_, layer_, rows), expected));
-    EXPECT_TRUE(SameBits(RunDecode(Context(isa), problem_, layer_, last), expected_last));
+    KernelTable table = KernelsFor(isa);
+    for (const bool widens_blocks : {true, false}) {
+      SCOPED_TRACE(widens_blocks);
+      table.widens_blocks = widens_blocks;
+      const KernelContext context = {.table = table, .pool = *pool_};
+      EXPECT_TRUE(SameBits(RunPrefill(context, problem_, layer_, rows), expected));
+      EXPECT_TRUE(SameBits(RunDecode(context, problem_, layer_, last), expected_last));
+    }
   }
 }
 

@@ -54,6 +54,10 @@ struct KernelTable {
   // Bit PanelType: weights of this type are multiplied a tile of rows at a time, however many rows
   // there are; LinearKernels::many is slower on this processor.
   uint32_t tiles_only = 0;
+  // Attention of many rows converts the keys and values of a block to f32 once for all of them. On
+  // a processor whose conversions take no port of the multiplier, loading them as they are is
+  // faster for any number of rows.
+  bool widens_blocks = true;
 };
 
 // The table of an instruction set. Requires: it is one of RunnableIsas().

@@ -246,7 +246,8 @@ TEST_F(SparseConformanceTest, Conformance06ArbitraryKeptListsAgainstMaskedDense)
                                               .first_position = first,
                                               .blocks = problem.blocks()};
           AttentionTask task =
-              internal::MakeTask({.q = {problem.inputs().q.data() + first * 240, count, 240},
+              internal::MakeTask(KernelsFor(isa),
+                                 {.q = {problem.inputs().q.data() + first * 240, count, 240},
                                   .out = {run.out.data(), count, 240},
                                   .sequences = {&sequence, 1},
                                   .shape = problem.shape(),

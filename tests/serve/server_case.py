@@ -23,6 +23,7 @@ SLOW = ["--threads", "1"]
 
 class Server:
     """A running `baton serve`."""
+    patience = 60  # seconds until an answer is said not to come
 
     def __init__(self, folder, *options, name="serve", model=None):
         self.out = pathlib.Path(folder) / f"{name}.out"
@@ -48,11 +49,12 @@ class Server:
         return self.process.wait(timeout)
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=self.patience)
 
-    def ask(self, method, path, body=None, headers=None, timeout=60):
+    def ask(self, method, path, body=None, headers=None, timeout=None):
         """(status, headers, body as text)."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port,
+                                                timeout=timeout or self.patience)
         try:
             text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
             connection.request(method, path, text, headers or {})
@@ -61,7 +63,7 @@ class Server:
         finally:
             connection.close()
 
-    def post(self, path, body, timeout=60):
+    def post(self, path, body, timeout=None):
         """The answer's JSON; anything but 200 is a failure."""
         status, _, text = self.ask("POST", path, body, timeout=timeout)
         if status != 200:
