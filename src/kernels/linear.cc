@@ -85,7 +85,7 @@ void MultiplyTile(const Work& work, int64_t tile, PanelRange panels) {
   for (int64_t p = panels.first; p < panels.end; ++p) {
     const int64_t first_output = p * kPanelRows;
     args.panel = work.weights.panel(p);
-    args.out = work.out.row(tile * kLinearTileRows) + first_output;
+    args.out = work.out.row(work.inputs.FirstRow(tile)) + first_output;
     args.num_outputs =
         static_cast<int>(std::min<int64_t>(kPanelRows, work.weights.num_outputs() - first_output));
     multiply(args);

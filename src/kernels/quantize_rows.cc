@@ -32,10 +32,23 @@ size_t CodeBytes(Precision precision) {
   return precision == Precision::kFast ? kInputBlock : 2 * kInputBlock;
 }
 
+int RestRows(int64_t num_rows) {
+  return static_cast<int>(num_rows % kLinearTileRows);
+}
+
+// The rest is one tile or two: half of the tile that would hold it, and what is left, where that
+// fills up at least a quarter less. A tile of 1 row takes as long as 2.
+int FirstRestTileRows(int rest) {
+  const int padded = rest == 0 ? 0 : PaddedTileRows(rest);
+  return padded > 4 && rest <= padded / 4 * 3 ? padded / 2 : rest;
+}
+
 // Rows of all tiles, those that fill up the last one included.
 int64_t PaddedRowCount(int64_t num_rows) {
-  const int64_t rest = num_rows % kLinearTileRows;
-  return num_rows - rest + (rest == 0 ? 0 : PaddedTileRows(static_cast<int>(rest)));
+  const int rest = RestRows(num_rows);
+  const int last = rest - FirstRestTileRows(rest);
+  if (last > 0) return num_rows - last + PaddedTileRows(last);
+  return num_rows - rest + (rest == 0 ? 0 : PaddedTileRows(rest));
 }
 
 // Hands out consecutive parts of a buffer; without a buffer, it measures.
@@ -129,24 +142,40 @@ RowInputs::RowInputs(const RowInputsShape& shape, Isa isa, std::byte* buffer)
   floats_ = parts.floats;
 }
 
+int64_t RowInputs::num_tiles() const {
+  const int rest = RestRows(shape_.num_rows);
+  return shape_.num_rows / kLinearTileRows + (rest > 0) + (FirstRestTileRows(rest) < rest);
+}
+
+int64_t RowInputs::FirstRow(int64_t t) const {
+  const int64_t num_whole = shape_.num_rows / kLinearTileRows;
+  if (t <= num_whole) return t * kLinearTileRows;
+  return num_whole * kLinearTileRows + FirstRestTileRows(RestRows(shape_.num_rows));
+}
+
 int RowInputs::TileRows(int64_t t) const {
-  return static_cast<int>(
-      std::min<int64_t>(kLinearTileRows, shape_.num_rows - t * kLinearTileRows));
+  const int64_t end = t + 1 < num_tiles() ? FirstRow(t + 1) : shape_.num_rows;
+  return static_cast<int>(end - FirstRow(t));
+}
+
+int64_t RowInputs::TileOf(int64_t row) const {
+  const int64_t last = num_tiles() - 1;
+  return row >= FirstRow(last) ? last : row / kLinearTileRows;
 }
 
 int64_t RowInputs::PaddedRows() const {
   return PaddedRowCount(shape_.num_rows);
 }
 
-// All tiles before the last are whole.
+// No tile before the last is filled up.
 int64_t RowInputs::BlocksBefore(int64_t t) const {
-  return t * kLinearTileRows * (shape_.num_inputs / kInputBlock);
+  return FirstRow(t) * (shape_.num_inputs / kInputBlock);
 }
 
 void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
   if (!IsQuantized(type)) {
     CHECK(shape_.forms.floats);
-    args.floats = floats_ + t * kLinearTileRows * shape_.num_inputs;
+    args.floats = floats_ + FirstRow(t) * shape_.num_inputs;
     return;
   }
   const SideKind kind = FormatOf(type).side;
@@ -158,8 +187,8 @@ void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
 }
 
 QuantizeRowArgs RowInputs::ArgsOf(const InputRange& range) const {
-  const int64_t t = range.row / kLinearTileRows;
-  const int64_t in_tile = range.row % kLinearTileRows;
+  const int64_t t = TileOf(range.row);
+  const int64_t in_tile = range.row - FirstRow(t);
   const int64_t tile_rows = PaddedTileRows(TileRows(t));
   QuantizeRowArgs args{};
   args.num_inputs = range.count;
@@ -175,8 +204,7 @@ QuantizeRowArgs RowInputs::ArgsOf(const InputRange& range) const {
     }
   }
   if (floats_ != nullptr) {
-    args.floats =
-        floats_ + t * kLinearTileRows * shape_.num_inputs + range.first * tile_rows + in_tile;
+    args.floats = floats_ + FirstRow(t) * shape_.num_inputs + range.first * tile_rows + in_tile;
   }
   return args;
 }

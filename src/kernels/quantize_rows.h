@@ -74,8 +74,10 @@ class RowInputs {
   int64_t num_inputs() const { return shape_.num_inputs; }
   Isa isa() const { return isa_; }
 
-  // The rows [first, first + count) are tile `t`: first = t * kLinearTileRows.
-  int64_t num_tiles() const { return (shape_.num_rows + kLinearTileRows - 1) / kLinearTileRows; }
+  // Tile `t` has the rows [FirstRow(t), FirstRow(t) + TileRows(t)). All have kLinearTileRows but
+  // for those of the rest.
+  int64_t num_tiles() const;
+  int64_t FirstRow(int64_t t) const;
   int TileRows(int64_t t) const;
 
   // Sets the input pointers of `args` to tile t, for weights of this type.
@@ -87,6 +89,7 @@ class RowInputs {
                                     const RowInputsShape&, std::span<std::byte>);
   RowInputs(const RowInputsShape& shape, Isa isa, std::byte* buffer);
 
+  int64_t TileOf(int64_t row) const;
   int64_t BlocksBefore(int64_t t) const;
   QuantizeRowArgs ArgsOf(const InputRange& range) const;
   int64_t PaddedRows() const;
