@@ -9,7 +9,7 @@ namespace baton {
 namespace {
 
 // A step is planned for this share of the longest gap, since what it will take is only predicted.
-constexpr double kGapShare = 0.85;
+constexpr double kGapShare = 0.75;
 
 }  // namespace
 
