@@ -149,6 +149,42 @@ Work WorkOf(const KernelContext& context, const RowInputs& inputs, const LinearJ
                       (precision == Precision::kFast || !IsQuantized(type))};
 }
 
+// The tasks of several jobs in one order: of each job a first part, then of each the next one, as
+// many parts as there are threads. A thread begins with a run of this order, so that what belongs
+// together (the gate and the other half of an input) comes from one thread, which reads it next.
+class TaskOrder {
+ public:
+  explicit TaskOrder(int num_parts) : num_parts_(num_parts) {}
+  void Add(int64_t num_tasks) {
+    counts_[num_jobs_++] = num_tasks;
+    total_ += num_tasks;
+  }
+  int64_t total() const { return total_; }
+
+  struct Place {
+    size_t job;
+    int64_t task;  // of the job
+  };
+  Place At(int64_t index) const {
+    for (int64_t part = 0; part < num_parts_; ++part) {
+      for (size_t job = 0; job < num_jobs_; ++job) {
+        const int64_t begin = counts_[job] * part / num_parts_;
+        const int64_t count = counts_[job] * (part + 1) / num_parts_ - begin;
+        if (index < count) return {.job = job, .task = begin + index};
+        index -= count;
+      }
+    }
+    CHECK(false);
+    return {};
+  }
+
+ private:
+  int64_t num_parts_;
+  size_t num_jobs_ = 0;
+  int64_t total_ = 0;
+  std::array<int64_t, kMaxLinearJobs> counts_ = {};
+};
+
 }  // namespace
 
 void Linear(const KernelContext& context, const RowInputs& inputs,
@@ -158,18 +194,15 @@ void Linear(const KernelContext& context, const RowInputs& inputs,
   if (inputs.num_rows() == 0) return;
   const int num_threads = context.pool.num_threads();
   std::array<TaskGrid, kMaxLinearJobs> grids;
-  int64_t num_tasks = 0;
+  TaskOrder order(num_threads);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const Work work = WorkOf(context, inputs, jobs[i]);
     grids[i] = work.has_many ? GridOfMany(work, num_threads) : GridOfTiles(work, num_threads);
-    num_tasks += grids[i].num_groups * grids[i].num_blocks;
+    order.Add(grids[i].num_groups * grids[i].num_blocks);
   }
-  context.pool.ParallelFor(num_tasks, [&](int64_t task, int) {
-    size_t i = 0;
-    for (; task >= grids[i].num_groups * grids[i].num_blocks; ++i) {
-      task -= grids[i].num_groups * grids[i].num_blocks;
-    }
-    RunTask(WorkOf(context, inputs, jobs[i]), grids[i], task);
+  context.pool.ParallelFor(order.total(), [&](int64_t index, int) {
+    const TaskOrder::Place place = order.At(index);
+    RunTask(WorkOf(context, inputs, jobs[place.job]), grids[place.job], place.task);
   });
 }
 
