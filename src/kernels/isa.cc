@@ -44,7 +44,6 @@ constexpr bool HasAll(uint64_t bits, uint64_t wanted) {
   return (bits & wanted) == wanted;
 }
 
-// How many of kIsas, from the first on, can run.
 size_t CountRunnable() {
   if (Cpuid(0).eax < 7) return 1;
   const CpuidLeaf basic = Cpuid(1);
@@ -79,7 +78,22 @@ bool IsAmdFamily19() {
 size_t CountRunnable() {
   return 1;
 }
+bool IsAmdFamily19() {
+  return false;
+}
 #endif
+
+// What decides between tables.
+struct Cpu {
+  size_t num_runnable;  // of kIsas, from the first on
+  bool is_amd_family19;
+};
+
+// Asked once: on a virtual machine each cpuid is a visit to its host, tens of microseconds.
+const Cpu& ThisCpu() {
+  static const Cpu cpu = {.num_runnable = CountRunnable(), .is_amd_family19 = IsAmdFamily19()};
+  return cpu;
+}
 
 std::string RunnableNames() {
   std::string names;
@@ -153,7 +167,7 @@ std::string_view IsaName(Isa isa) {
 }
 
 std::span<const Isa> RunnableIsas() {
-  return std::span(kIsas).first(CountRunnable());
+  return std::span(kIsas).first(ThisCpu().num_runnable);
 }
 
 Isa BestIsa() {
@@ -176,9 +190,9 @@ Result<Isa> ParseIsa(std::string_view name) {
 }
 
 const KernelTable& KernelsFor(Isa isa) {
-  CHECK_LT(static_cast<size_t>(isa), CountRunnable());
+  CHECK_LT(static_cast<size_t>(isa), ThisCpu().num_runnable);
 #if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
-  const bool family19 = IsAmdFamily19();
+  const bool family19 = ThisCpu().is_amd_family19;
   if (isa == Isa::kAvx512) return family19 ? kAvx512TableOfFamily19 : kAvx512Table;
   if (isa == Isa::kAvx2) return family19 ? kAvx2TableOfFamily19 : kAvx2Table;
 #endif
