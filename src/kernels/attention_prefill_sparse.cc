@@ -199,6 +199,7 @@ class SparseCall {
     estimates.low = blocks.low;
     estimates.scored_end = blocks.scored_end;
     estimates.z = space.z;
+    estimates.row_tops = space.row_tops;
     estimates.energies = space.energies;
     return estimates;
   }
