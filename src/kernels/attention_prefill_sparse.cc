@@ -199,6 +199,7 @@ class SparseCall {
     estimates.low = blocks.low;
     estimates.scored_end = blocks.scored_end;
     estimates.z = space.z;
+    estimates.row_tops = space.row_tops;
     estimates.energies = space.energies;
     return estimates;
   }
@@ -268,7 +269,8 @@ class SparseCall {
                            static_cast<size_t>(chosen.blocks.NumScored())};
       }
       scored = NowNs();
-      counts = SelectBlocks(policy_, chosen.blocks, chosen.energies, space.lists);
+      const double share = ShareOfHead(policy_, {.layer = args_.layer, .kv_head = chosen.kv_head});
+      counts = SelectBlocks(policy_, share, chosen.blocks, chosen.energies, space.lists);
     }
     space.times->score += scored - start;
     space.times->select += NowNs() - scored;

@@ -30,9 +30,8 @@ OptionalBlocks FindOptional(const SparsePolicy& policy, const TileBlocks& blocks
 }
 
 // How many of `count` optional blocks a share keeps: to the nearest, halves upwards.
-int64_t ShareOf(const SparsePolicy& policy, int64_t count) {
-  const auto wanted =
-      static_cast<int64_t>(std::floor(policy.share * static_cast<double>(count) + 0.5));
+int64_t ShareOf(const SparsePolicy& policy, double share, int64_t count) {
+  const auto wanted = static_cast<int64_t>(std::floor(share * static_cast<double>(count) + 0.5));
   return std::min(count, std::max<int64_t>(wanted, policy.min_blocks));
 }
 
@@ -43,11 +42,11 @@ int32_t KeyOf(float energy) {
 }
 
 // The chosen optional blocks, ascending, at the front of `scratch`. Returns how many.
-int64_t ChooseByShare(const SparsePolicy& policy, const TileBlocks& blocks,
+int64_t ChooseByShare(const SparsePolicy& policy, double share, const TileBlocks& blocks,
                       const OptionalBlocks& optional, std::span<const float> energies,
                       std::span<int32_t> scratch) {
   const int64_t count = optional.end - optional.begin;
-  const int64_t wanted = ShareOf(policy, count);
+  const int64_t wanted = ShareOf(policy, share, count);
   if (wanted == 0) return 0;
   const std::span<const float> own = energies.subspan(
       static_cast<size_t>(optional.begin - blocks.low), static_cast<size_t>(count));
@@ -84,13 +83,14 @@ int64_t ChooseByThreshold(const SparsePolicy& policy, const TileBlocks& blocks,
   return chosen;
 }
 
-int64_t Choose(const SparsePolicy& policy, const TileBlocks& blocks, const OptionalBlocks& optional,
-               std::span<const float> energies, std::span<int32_t> scratch) {
+int64_t Choose(const SparsePolicy& policy, double share, const TileBlocks& blocks,
+               const OptionalBlocks& optional, std::span<const float> energies,
+               std::span<int32_t> scratch) {
   switch (policy.rule) {
     case SelectionRule::kThreshold:
       return ChooseByThreshold(policy, blocks, optional, energies, scratch);
     case SelectionRule::kShare:
-      return ChooseByShare(policy, blocks, optional, energies, scratch);
+      return ChooseByShare(policy, share, blocks, optional, energies, scratch);
     case SelectionRule::kNone:
       return 0;
     case SelectionRule::kAll:
@@ -118,11 +118,11 @@ TileBlocks FindTileBlocks(const TileRows& rows, int block_tokens) {
           .last = rows.last_position / block_tokens};
 }
 
-SelectionCounts SelectBlocks(const SparsePolicy& policy, const TileBlocks& blocks,
+SelectionCounts SelectBlocks(const SparsePolicy& policy, double share, const TileBlocks& blocks,
                              std::span<const float> energies, const SelectionLists& lists) {
   CHECK_EQ(static_cast<int64_t>(energies.size()), blocks.NumScored());
   const OptionalBlocks optional = FindOptional(policy, blocks);
-  const int64_t chosen = Choose(policy, blocks, optional, energies, lists.scratch);
+  const int64_t chosen = Choose(policy, share, blocks, optional, energies, lists.scratch);
   SelectionCounts counts;
   int64_t next = 0;
   const auto keep = [&](int64_t begin, int64_t end) {

@@ -55,10 +55,10 @@ struct SelectionCounts {
   int64_t corrected = 0;
 };
 
-// Chooses the blocks of one tile that is not dense.
+// Chooses the blocks of one tile that is not dense. share: of its head, of kShare.
 // energies: [NumScored()] f32, of block low + i. An energy that is not a number is never chosen.
 // Threads: any. Memory: allocates nothing.
-SelectionCounts SelectBlocks(const SparsePolicy& policy, const TileBlocks& blocks,
+SelectionCounts SelectBlocks(const SparsePolicy& policy, double share, const TileBlocks& blocks,
                              std::span<const float> energies, const SelectionLists& lists);
 
 // Keeps every candidate.

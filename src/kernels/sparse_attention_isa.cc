@@ -85,15 +85,39 @@ void AttendKept(const AttentionTask& task, const int32_t* kept, int64_t num_kept
   }
 }
 
-// o[r][16 lanes of v] += weights[r][t] * values[t] for the listed tokens, in the list's order.
+// Sums of a group of rows over listed estimates: from zero or from o on, to o or to the merged
+// sums.
+struct ListedSums {
+  float* o;       // [R] rows
+  float* merged;  // [R] rows: merged = merged * old_factors[r] + sum * new_factors[r]
+  int stride;     // of rows in both
+  bool is_first;
+  bool is_last;
+  bool keeps_old;            // all old_factors are 1
+  const float* old_factors;  // [R]
+  const float* new_factors;
+};
+
+// Adds weights[r][t] * values[t] for the listed tokens, in the list's order, to 16 lanes of v.
 template <int R, int V>
 [[gnu::noinline]] void AddListedValues(const float* weights, const float* values, int columns,
-                                       const int32_t* tokens, int count, float* o, int o_stride) {
+                                       const int32_t* tokens, int count, const ListedSums& sums,
+                                       int column) {
   f32x16 sum[R][V];
-  BATON_UNROLL
-  for (int r = 0; r < R; ++r) {
+  if (sums.is_first) {
     BATON_UNROLL
-    for (int v = 0; v < V; ++v) sum[r][v] = Load(o + r * o_stride + v * kLanes);
+    for (int r = 0; r < R; ++r) {
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) sum[r][v] = Zero();
+    }
+  } else {
+    BATON_UNROLL
+    for (int r = 0; r < R; ++r) {
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) {
+        sum[r][v] = Load(sums.o + r * sums.stride + column + v * kLanes);
+      }
+    }
   }
   const auto add = [&](int t) __attribute__((always_inline)) {
     f32x16 value[V];
@@ -112,10 +136,26 @@ template <int R, int V>
     for (int n = 0; n < kStepsAtOnce; ++n) add(tokens[i + n]);
   }
   for (; i < count; ++i) add(tokens[i]);
+  if (!sums.is_last) {
+    BATON_UNROLL
+    for (int r = 0; r < R; ++r) {
+      BATON_UNROLL
+      for (int v = 0; v < V; ++v) {
+        Store(sums.o + r * sums.stride + column + v * kLanes, sum[r][v]);
+      }
+    }
+    return;
+  }
   BATON_UNROLL
   for (int r = 0; r < R; ++r) {
+    const f32x16 new_factor = Set1(sums.new_factors[r]);
     BATON_UNROLL
-    for (int v = 0; v < V; ++v) Store(o + r * o_stride + v * kLanes, sum[r][v]);
+    for (int v = 0; v < V; ++v) {
+      float* merged = sums.merged + r * sums.stride + column + v * kLanes;
+      f32x16 old = Load(merged);
+      if (!sums.keeps_old) old = Mul(old, Set1(sums.old_factors[r]));
+      Store(merged, Fma(sum[r][v], new_factor, old));
+    }
   }
 }
 
@@ -123,120 +163,158 @@ template <int R, int V>
 struct CorrectedSlab {
   const int32_t* lanes;  // [count], ascending
   int count;
-  const float* bias;  // [64]: of the slab where a block is corrected, else -infinity
+  const float* listed;  // [64] 1 where a block is corrected, else 0
   const float* values;
-  float* z;  // [rows][64]
+  const float* weights;  // [rows][64]
+  bool is_first;
+  bool is_last;
+};
+
+// Adds the listed lanes of a row's weights to its l.
+BATON_INLINE void AddListedWeights(const CorrectedSlab& slab, int row, float* l) {
+  f32x16 p[kBlockVectors];
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) {
+    const f32x16 weight = Load(slab.weights + int64_t{row} * kStripBlocks + v * kLanes);
+    p[v] = SelectGreater(Load(slab.listed + v * kLanes), Zero(), weight, Zero());
+  }
+  const f32x16 sum = Add(Add(p[0], p[1]), Add(p[2], p[3]));
+  Store(l, slab.is_first ? sum : Add(Load(l), sum));
+}
+
+// What the merge multiplies by, per row.
+struct MergeFactors {
+  const float* of_old;  // [rows]
+  const float* of_new;
 };
 
 // Adds a slab's estimates to a group of R rows from `first` on.
 template <int R>
 [[gnu::noinline]] void CorrectGroup(const AttentionTask& task, const TaskRows& rows,
-                                    const CorrectedSlab& slab, int first) {
+                                    const CorrectedSlab& slab, const MergeFactors& factors,
+                                    int first) {
   constexpr int kVectors = TileVectors(R);
-  float* weights = slab.z + int64_t{first} * kStripBlocks;
-  float* o = rows.merged_o + int64_t{first} * task.head_dim;
-  f32x16 bias[kBlockVectors];
-  BATON_UNROLL
-  for (int v = 0; v < kBlockVectors; ++v) bias[v] = Load(slab.bias + v * kLanes);
-  for (int r = 0; r < R; ++r) {
-    float* z = weights + r * kStripBlocks;
-    f32x16 s[kBlockVectors];
-    BATON_UNROLL
-    for (int v = 0; v < kBlockVectors; ++v) {
-      const f32x16 biased = Add(Load(z + v * kLanes), bias[v]);
-      s[v] = SelectGreater(bias[v], Set1(kNoMaximum), biased, bias[v]);
-    }
-    StoreWeights(s, z, task.head_dim,
-                 {.o = o + r * task.head_dim,
-                  .m = rows.merged_m + first + r,
-                  .l = rows.l + int64_t{first + r} * kLanes});
+  bool keeps_old = true;
+  for (int r = first; r < first + R; ++r) {
+    AddListedWeights(slab, r, rows.l + int64_t{r} * kLanes);
+    keeps_old = keeps_old && factors.of_old[r] == 1.0f;
   }
+  const float* weights = slab.weights + int64_t{first} * kStripBlocks;
+  const ListedSums sums = {.o = rows.o + int64_t{first} * task.head_dim,
+                           .merged = rows.merged_o + int64_t{first} * task.head_dim,
+                           .stride = task.head_dim,
+                           .is_first = slab.is_first,
+                           .is_last = slab.is_last,
+                           .keeps_old = keeps_old,
+                           .old_factors = factors.of_old + first,
+                           .new_factors = factors.of_new + first};
   const float* values = slab.values;
   for (int c = 0; c < task.head_dim; c += kStripBlocks) {
     const int columns = MinInt(kStripBlocks, task.head_dim - c);
     int column = 0;
     for (; column + kVectors * kLanes <= columns; column += kVectors * kLanes) {
-      AddListedValues<R, kVectors>(weights, values + column, columns, slab.lanes, slab.count,
-                                   o + c + column, task.head_dim);
+      AddListedValues<R, kVectors>(weights, values + column, columns, slab.lanes, slab.count, sums,
+                                   c + column);
     }
     for (; column < columns; column += kLanes) {
-      AddListedValues<R, 1>(weights, values + column, columns, slab.lanes, slab.count,
-                            o + c + column, task.head_dim);
+      AddListedValues<R, 1>(weights, values + column, columns, slab.lanes, slab.count, sums,
+                            c + column);
     }
     values += columns * kStripBlocks;
   }
 }
 
 BATON_INLINE void CorrectRows(const AttentionTask& task, const TaskRows& rows,
-                              const CorrectedSlab& slab) {
+                              const CorrectedSlab& slab, const MergeFactors& factors) {
   for (int first = 0, count = 0; first < rows.num_rows; first += count) {
     count = NextGroupRows(rows.num_rows - first);
     switch (count) {
       case 1:
-        CorrectGroup<1>(task, rows, slab, first);
+        CorrectGroup<1>(task, rows, slab, factors, first);
         break;
       case 2:
-        CorrectGroup<2>(task, rows, slab, first);
+        CorrectGroup<2>(task, rows, slab, factors, first);
         break;
       case 3:
-        CorrectGroup<3>(task, rows, slab, first);
+        CorrectGroup<3>(task, rows, slab, factors, first);
         break;
       case 4:
-        CorrectGroup<4>(task, rows, slab, first);
+        CorrectGroup<4>(task, rows, slab, factors, first);
         break;
       case 5:
-        CorrectGroup<5>(task, rows, slab, first);
+        CorrectGroup<5>(task, rows, slab, factors, first);
         break;
       default:
-        CorrectGroup<kGroupRows>(task, rows, slab, first);
+        CorrectGroup<kGroupRows>(task, rows, slab, factors, first);
         break;
     }
   }
 }
 
-// Makes the merged (o, m) of each row its running ones, with the merged l in lane 0 of l.
-BATON_INLINE void ContinueRows(const AttentionTask& task, const TaskRows& rows) {
+// Rows that saw no key get the sums of none.
+BATON_INLINE void BeginUnseen(const AttentionTask& task, const TaskRows& rows) {
   uint8_t* seen = SeenOf(rows);
   for (int r = 0; r < rows.num_rows; ++r) {
-    if (seen[r] == 0) {
-      float* o = rows.merged_o + int64_t{r} * task.head_dim;
-      for (int c = 0; c < task.head_dim; c += kLanes) Store(o + c, Zero());
-      rows.merged_m[r] = kNoMaximum;
-      rows.merged_l[r] = 0.0f;
-      seen[r] = 1;
-    }
-    Store(rows.l + r * kLanes, SelectBelow(1, Set1(rows.merged_l[r]), Zero()));
+    if (seen[r] != 0) continue;
+    float* o = rows.merged_o + int64_t{r} * task.head_dim;
+    for (int c = 0; c < task.head_dim; c += kLanes) Store(o + c, Zero());
+    rows.merged_m[r] = kNoMaximum;
+    rows.merged_l[r] = 0.0f;
+    seen[r] = 1;
   }
 }
 
-// The corrected blocks follow the kept ones in the same sums.
+// Raises a row's merged m to that of its estimates, `shift` above its top, where it lags behind too
+// far; the factors that this asks for replace the tops (new) and the rows' running m (old).
+BATON_INLINE MergeFactors FactorsOf(const TaskRows& rows, float shift, float* row_tops) {
+  for (int r = 0; r < rows.num_rows; r += kLanes) {
+    const f32x16 own = Add(Load(row_tops + r), Set1(shift));
+    const f32x16 old = Load(rows.merged_m + r);
+    const f32x16 top = SelectGreater(own, Add(old, Set1(kLazyMargin)), own, old);
+    Store(rows.m + r, Exp2(Sub(old, top)));
+    Store(row_tops + r, Exp2(Sub(own, top)));
+    Store(rows.merged_m + r, top);
+  }
+  return {.of_old = rows.m, .of_new = row_tops};
+}
+
+// The corrected blocks are a last segment, whose weights are those of score.
 void CorrectDropped(const AttentionTask& task, const TileEstimates& estimates,
                     const int32_t* corrected, int64_t num_corrected) {
   const TaskRows rows = LayOut(task);
-  ContinueRows(task, rows);
+  BeginUnseen(task, rows);
+  const MergeFactors factors =
+      FactorsOf(rows, estimates.correct_bias[0] - estimates.score_bias[0], estimates.row_tops);
   const int64_t slab_floats = int64_t{kStripBlocks} * task.head_dim;
   for (int64_t begin = 0; begin < num_corrected;) {
+    const bool is_first = begin == 0;
     const ScoredStrip strip =
         StripAt(task, rows, estimates, int64_t{corrected[begin]} / kStripBlocks);
     int32_t lanes[kStripBlocks];
+    float listed[kStripBlocks] = {};
     int count = 0;
     for (; begin < num_corrected && corrected[begin] / kStripBlocks == strip.strip; ++begin) {
-      lanes[count++] = corrected[begin] % kStripBlocks;
+      lanes[count] = corrected[begin] % kStripBlocks;
+      listed[lanes[count++]] = 1.0f;
     }
     for (int i = 0; i < estimates.num_slabs; ++i) {
-      float bias[kStripBlocks];
-      for (float& x : bias) x = -__builtin_inff();
-      for (int n = 0; n < count; ++n) bias[lanes[n]] = estimates.correct_bias[i];
       CorrectRows(task, rows,
                   {.lanes = lanes,
                    .count = count,
-                   .bias = bias,
+                   .listed = listed,
                    .values = strip.packed + (estimates.num_slabs + i) * slab_floats,
-                   .z = strip.z + int64_t{i} * rows.num_rows * kStripBlocks});
+                   .weights = strip.z + int64_t{i} * rows.num_rows * kStripBlocks,
+                   .is_first = is_first && i == 0,
+                   .is_last = begin == num_corrected && i + 1 == estimates.num_slabs},
+                  factors);
     }
   }
   for (int r = 0; r < rows.num_rows; ++r) {
-    rows.merged_l[r] = ReduceAdd(Load(rows.l + r * kLanes));
+    const float l = ReduceAdd(Load(rows.l + int64_t{r} * kLanes));
+    StorePartial(
+        rows.merged_l + r,
+        Fma(Set1(l), Set1(factors.of_new[r]), Mul(Set1(rows.merged_l[r]), Set1(factors.of_old[r]))),
+        1);
   }
 }
 

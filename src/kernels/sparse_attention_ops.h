@@ -2,12 +2,11 @@
 //
 // Life of one tile of rows and one KV head, all on one thread:
 //  1. prepare: the rows' queries, scaled;
-//  2. score: their logits z with the estimates of complete blocks, and the blocks' energies;
+//  2. score: their logits with the estimates of complete blocks, the blocks' energies, and the
+//     estimates' weights;
 //  3. (block_select.h chooses);
 //  4. attend: the kept blocks, in the dense kernel's segments and order;
-//  5. correct: the dropped blocks' estimates as further keys, whose logits are those of score, in
-//  the
-//     same sums;
+//  5. correct: the dropped blocks' estimates as a last segment of keys, with the weights of score;
 //  6. finish: one division per row.
 // The state between these lies in the task's scratch.
 //
@@ -55,7 +54,10 @@ struct TileEstimates {
   int block_tokens;  // of a selection block
   int64_t low;       // blocks low .. scored_end - 1 are scored; at least one
   int64_t scored_end;
-  float* z;         // [strips that are scored][num_slabs][rows][64]
+  // [strips that are scored][num_slabs][rows][64]: logits, and after score the weights
+  // 2^(z + score_bias - the row's top), of blocks that all rows see whole.
+  float* z;
+  float* row_tops;  // [rows, rounded up to 16] largest z + score_bias with such blocks
   float* energies;  // [strips that are scored][64]; lanes that are not scored hold anything
 };
 
@@ -63,14 +65,14 @@ struct SparseAttentionOps {
   void (*pack)(const PackEstimatesTask& task);
   // Scales the queries; first of all, once per tile.
   void (*prepare)(const AttentionTask& task);
-  // Writes z and energies. Returns the largest logit that votes, in units of log2, biases included.
+  // Writes z, row_tops and energies. Returns the largest logit that votes, in units of log2, biases included.
   float (*score)(const AttentionTask& task, const TileEstimates& estimates);
   // Writes energies anew: the largest share of any row's weight that lies in each scored block.
   void (*weigh)(const AttentionTask& task, const TileEstimates& estimates);
   // Blocks of block_tokens tokens, ascending; may be none.
   void (*attend)(const AttentionTask& task, const int32_t* kept, int64_t num_kept,
                  int block_tokens);
-  // Blocks that all rows see whole, ascending, at least one. Overwrites their z.
+  // Blocks that all rows see whole, ascending, at least one.
   void (*correct)(const AttentionTask& task, const TileEstimates& estimates,
                   const int32_t* corrected, int64_t num_corrected);
   // Stores to out, and m and l of every row to row_m and row_l, unless these are null. Rows that

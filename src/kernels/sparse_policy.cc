@@ -82,13 +82,35 @@ Result<> ValidateSizes(const SparsePolicy& policy) {
   return CheckRange("least prompt tokens", policy.min_prompt_tokens, 0, kMaxTokens);
 }
 
+Result<> ValidateShares(const SparsePolicy& policy) {
+  std::vector<std::pair<int, int>> named;
+  for (const OwnShare& own : policy.shares) {
+    Result<> valid = CheckRange("layer with a share", own.layer, 0, kMaxDenseEntries);
+    if (valid) valid = CheckRange("KV head with a share", own.kv_head, -1, kMaxDenseEntries);
+    if (!valid) return valid;
+    if (!(own.share >= 0.0 && own.share <= 1.0)) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("the sparse policy's share of layer {} must be in 0..1, got {}",
+                              own.layer, own.share));
+    }
+    named.emplace_back(own.layer, own.kv_head);
+  }
+  std::sort(named.begin(), named.end());
+  const auto twice = std::adjacent_find(named.begin(), named.end());
+  if (twice == named.end()) return {};
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("the sparse policy's shares name layer {}{} twice", twice->first,
+                          twice->second < 0 ? "" : fmt::format(", KV head {},", twice->second)));
+}
+
 Result<> ValidateLists(const SparsePolicy& policy) {
   if (policy.dense_layers.size() > kMaxDenseEntries ||
-      policy.dense_heads.size() > kMaxDenseEntries) {
+      policy.dense_heads.size() > kMaxDenseEntries || policy.shares.size() > kMaxDenseEntries) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("the sparse policy's dense list must have at most {} entries, got {}",
+                fmt::format("the sparse policy's lists must have at most {} entries, got {}",
                             kMaxDenseEntries,
-                            std::max(policy.dense_layers.size(), policy.dense_heads.size())));
+                            std::max({policy.dense_layers.size(), policy.dense_heads.size(),
+                                      policy.shares.size()})));
   }
   for (const int layer : policy.dense_layers) {
     if (Result<> valid = CheckRange("dense layer", layer, 0, kMaxDenseEntries); !valid) {
@@ -100,7 +122,7 @@ Result<> ValidateLists(const SparsePolicy& policy) {
     if (valid) valid = CheckRange("dense KV head", head.kv_head, 0, kMaxDenseEntries);
     if (!valid) return valid;
   }
-  return {};
+  return ValidateShares(policy);
 }
 
 std::string RuleText(const SparsePolicy& policy) {
@@ -115,6 +137,26 @@ std::string RuleText(const SparsePolicy& policy) {
       return "none";
   }
   return "?";
+}
+
+// What heads keep if not the rule's share; nothing where all do.
+std::string SharesText(const SparsePolicy& policy) {
+  if (policy.rule != SelectionRule::kShare) return "";
+  std::vector<OwnShare> sorted = policy.shares;
+  std::sort(sorted.begin(), sorted.end(), [](const OwnShare& a, const OwnShare& b) {
+    return std::pair(a.layer, a.kv_head) < std::pair(b.layer, b.kv_head);
+  });
+  SparsePolicy told = policy;
+  told.shares.clear();
+  std::vector<std::string> items;
+  for (const OwnShare& own : sorted) {
+    const DenseHead head = {.layer = own.layer, .kv_head = own.kv_head};
+    if (IsDenseHead(policy, head) || ShareOfHead(told, head) == own.share) continue;
+    told.shares.push_back(own);
+    items.push_back(own.kv_head < 0 ? fmt::format("{}:{}", own.layer, own.share)
+                                    : fmt::format("{}:{}:{}", own.layer, own.kv_head, own.share));
+  }
+  return items.empty() ? "" : fmt::format(" shares={}", fmt::join(items, ","));
 }
 
 // Nothing where energies are the usual ones.
@@ -143,6 +185,11 @@ Result<> ValidatePolicyFor(const SparsePolicy& policy, const PolicyModel& model)
     if (valid) valid = CheckRange("dense KV head", head.kv_head, 0, model.num_kv_heads - 1);
     if (!valid) return valid;
   }
+  for (const OwnShare& own : policy.shares) {
+    Result<> valid = CheckRange("layer with a share", own.layer, 0, model.num_layers - 1);
+    if (valid) valid = CheckRange("KV head with a share", own.kv_head, -1, model.num_kv_heads - 1);
+    if (!valid) return valid;
+  }
   return {};
 }
 
@@ -163,6 +210,16 @@ bool IsDenseHead(const SparsePolicy& policy, const DenseHead& head) {
              policy.dense_heads.end();
 }
 
+double ShareOfHead(const SparsePolicy& policy, const DenseHead& head) {
+  double share = policy.share;
+  for (const OwnShare& own : policy.shares) {
+    if (own.layer != head.layer) continue;
+    if (own.kv_head == head.kv_head) return own.share;
+    if (own.kv_head < 0) share = own.share;
+  }
+  return share;
+}
+
 std::string PolicyText(const SparsePolicy& policy) {
   std::vector<int> layers = policy.dense_layers;
   std::sort(layers.begin(), layers.end());
@@ -178,14 +235,14 @@ std::string PolicyText(const SparsePolicy& policy) {
   const bool is_far = policy.estimate == BlockEstimate::kFar;
   return fmt::format(
       "rule={} estimate={}{} block={} tile={} sink={} window={} last={} correction={} min={} "
-      "windows={} dense-layers={} dense-heads={}",
+      "windows={} dense-layers={} dense-heads={}{}",
       RuleText(policy), is_far ? fmt::format("far:{}", policy.num_estimates) : "mean",
       EnergyText(policy), policy.block_tokens,
       policy.tile_positions == 0 ? "auto" : fmt::format("{}", policy.tile_positions),
       policy.sink_tokens, policy.window_tokens, policy.last_tiles,
       policy.has_correction ? "on" : "off", policy.min_prompt_tokens,
-      policy.has_sparse_windows ? "sparse" : "dense", fmt::join(layers, ","),
-      fmt::join(heads, ","));
+      policy.has_sparse_windows ? "sparse" : "dense", fmt::join(layers, ","), fmt::join(heads, ","),
+      SharesText(policy));
 }
 
 }  // namespace baton

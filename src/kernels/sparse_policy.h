@@ -42,6 +42,15 @@ struct DenseHead {
   friend auto operator<=>(const DenseHead&, const DenseHead&) = default;
 };
 
+// The share of a layer's heads, or of one of them, in place of the rule's.
+struct OwnShare {
+  int layer = 0;
+  int kv_head = -1;  // -1: all
+  double share = 0;  // in [0, 1]
+
+  friend bool operator==(const OwnShare&, const OwnShare&) = default;
+};
+
 inline constexpr int kMaxTilePositions = 512;
 
 struct SparsePolicy {
@@ -66,6 +75,7 @@ struct SparsePolicy {
   bool has_sparse_windows = false;  // whether layers with a sliding window are sparse, too
   std::vector<int> dense_layers = {};
   std::vector<DenseHead> dense_heads = {};
+  std::vector<OwnShare> shares = {};  // of kShare; a head's goes before its layer's
 
   friend bool operator==(const SparsePolicy&, const SparsePolicy&) = default;
 };
@@ -94,6 +104,10 @@ bool ChoosesByEnergy(const SparsePolicy& policy);
 // Whether the policy keeps this head dense whatever the prompt.
 // Threads: any. Memory: allocates nothing.
 bool IsDenseHead(const SparsePolicy& policy, const DenseHead& head);
+
+// The share of its optional blocks that a head keeps under kShare.
+// Threads: any. Memory: allocates nothing.
+double ShareOfHead(const SparsePolicy& policy, const DenseHead& head);
 
 // One line that is equal for two policies exactly if they keep the same blocks: fields in a fixed
 // order, lists sorted, without what the chosen rule and estimate do not use.

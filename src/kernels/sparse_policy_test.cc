@@ -107,6 +107,32 @@ TEST(SparsePolicyTest, ModelMustHaveTheDenseHeads) {
   EXPECT_FALSE(ValidatePolicyFor({.window_tokens = 0}, model).has_value());
 }
 
+TEST(SparsePolicyTest, ModelMustHaveTheHeadsWithShares) {
+  const PolicyModel model = {.num_layers = 30, .num_heads = 9, .num_kv_heads = 3};
+  EXPECT_TRUE(ValidatePolicyFor({.shares = {{29, -1, 0.5}, {29, 2, 1.0}}}, model));
+  const Result<> layer = ValidatePolicyFor({.shares = {{30, -1, 0.5}}}, model);
+  ASSERT_FALSE(layer.has_value());
+  EXPECT_THAT(layer.error().message, HasSubstr("layer with a share must be in 0..29, got 30"));
+  const Result<> head = ValidatePolicyFor({.shares = {{3, 3, 0.5}}}, model);
+  ASSERT_FALSE(head.has_value());
+  EXPECT_THAT(head.error().message, HasSubstr("KV head with a share must be in -1..2, got 3"));
+}
+
+TEST(SparsePolicyTest, AHeadsShareGoesBeforeItsLayersAndThatBeforeTheRules) {
+  const SparsePolicy policy = {.rule = SelectionRule::kShare,
+                               .share = 0.1,
+                               .dense_layers = {9},
+                               .shares = {{7, 1, 0.0}, {7, -1, 0.6}, {8, 2, 0.1}, {9, -1, 0.2}}};
+  EXPECT_EQ(ShareOfHead(policy, {6, 1}), 0.1);
+  EXPECT_EQ(ShareOfHead(policy, {7, 0}), 0.6);
+  EXPECT_EQ(ShareOfHead(policy, {7, 1}), 0.0);
+  // What changes nothing is not told.
+  EXPECT_THAT(PolicyText(policy), HasSubstr(" dense-layers=9 dense-heads= shares=7:0.6,7:1:0"));
+  SparsePolicy other = policy;
+  other.rule = SelectionRule::kThreshold;
+  EXPECT_EQ(PolicyText(other).find("shares"), std::string::npos);
+}
+
 // The table of the method: tiles of 65 to 128 rows.
 TEST(SparsePolicyTest, TileFollowsFromTheGroupSize) {
   const int expected[] = {0, 128, 64, 32, 32, 16, 16, 16, 16, 8, 8, 8, 8, 8, 8, 8, 8};
@@ -138,7 +164,7 @@ TEST(SparsePolicyTest, TextTellsPoliciesApartAndOnlyThem) {
             "correction=off min=0 windows=dense dense-layers=6,7 dense-heads=17:1,18:2");
   // What the rule and the estimate do not use makes no difference.
   EXPECT_EQ(PolicyText({.share = 0.5, .num_estimates = 2}), PolicyText({}));
-  std::vector<SparsePolicy> all(12);
+  std::vector<SparsePolicy> all(15);
   all[1].alpha = 0.2f;
   all[2].block_tokens = 128;
   all[3].tile_positions = 16;
@@ -150,6 +176,9 @@ TEST(SparsePolicyTest, TextTellsPoliciesApartAndOnlyThem) {
   all[9].has_sparse_windows = true;
   all[10].dense_layers = {0};
   all[11].dense_heads = {{0, 0}};
+  for (size_t i = 12; i < 15; ++i) all[i].rule = SelectionRule::kShare;
+  all[13].shares = {{0, -1, 0.5}};
+  all[14].shares = {{0, 0, 0.5}};
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t j = 0; j < i; ++j) EXPECT_NE(PolicyText(all[i]), PolicyText(all[j])) << i << j;
   }

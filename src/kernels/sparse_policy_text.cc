@@ -21,13 +21,9 @@ constexpr std::string_view kPublished = "published";
 
 // What a policy's words may be: names, and the one that stands alone.
 std::vector<std::string> KnownWords() {
-  return {"rule",        "estimate",
-          "energy",      "block",
-          "tile",        "sink",
-          "window",      "last",
-          "correction",  "min",
-          "windows",     "dense-layers",
-          "dense-heads", std::string(kPublished)};
+  return {"rule",    "estimate",     "energy",      "block",      "tile",
+          "sink",    "window",       "last",        "correction", "min",
+          "windows", "dense-layers", "dense-heads", "shares",     std::string(kPublished)};
 }
 
 // Of a word, which may be long.
@@ -82,6 +78,7 @@ class Reader {
       return Word(name, value, {"sparse", "dense"}, policy_.has_sparse_windows);
     if (name == "dense-layers") return Layers(value);
     if (name == "dense-heads") return Heads(value);
+    if (name == "shares") return Shares(value);
     const std::vector<std::string> known = KnownWords();
     return Fail(ErrorCode::kInvalid,
                 fmt::format("the sparse policy has no '{}'; it has {}{}", Shown(name),
@@ -182,6 +179,23 @@ class Reader {
       if (mark == item.size() || !ParseNumber(item.substr(0, mark), head.layer) ||
           !ParseNumber(item.substr(mark + 1), head.kv_head)) {
         return Wrong("dense-heads", value, "LAYER:HEAD with commas between them");
+      }
+    }
+    return {};
+  }
+
+  Result<> Shares(std::string_view value) {
+    policy_.shares.clear();
+    if (value.empty()) return {};
+    for (const std::string_view item : Split(value, ',')) {
+      const std::vector<std::string_view> parts = Split(item, ':');
+      OwnShare& own = policy_.shares.emplace_back();
+      // Only a layer without a head stands for all heads.
+      own.kv_head = parts.size() == 3 ? 0 : -1;
+      if (parts.size() < 2 || parts.size() > 3 || !ParseNumber(parts[0], own.layer) ||
+          (parts.size() == 3 && (!ParseNumber(parts[1], own.kv_head) || own.kv_head < 0)) ||
+          !ParseNumber(parts.back(), own.share)) {
+        return Wrong("shares", value, "LAYER:SHARE or LAYER:HEAD:SHARE with commas between them");
       }
     }
     return {};

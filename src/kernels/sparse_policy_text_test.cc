@@ -31,7 +31,8 @@ TEST(SparsePolicyText, ReadsWhatIsWritten) {
             .min_prompt_tokens = 4000,
             .has_sparse_windows = true,
             .dense_layers = {6, 7},
-            .dense_heads = {{.layer = 17, .kv_head = 1}, {.layer = 23, .kv_head = 0}}};
+            .dense_heads = {{.layer = 17, .kv_head = 1}, {.layer = 23, .kv_head = 0}},
+            .shares = {{.layer = 2, .share = 0.6}, {.layer = 2, .kv_head = 1, .share = 0}}};
   EXPECT_EQ(ParsePolicy(PolicyText(policy), SparsePolicy()), policy);
   policy.energy = BlockEnergy::kTrue;
   policy.energy_seed = 0;
@@ -75,9 +76,9 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
       {"rule=threshold:inf", "above 0 and at most 1, got inf"},
       {"publish", "did you mean 'published'?"},
       {"publihsed last=1", "did you mean 'published'?"},
-      {"windw=64", "dense-heads, published; did you mean 'window'?"},
-      {"zzz=1", "dense-heads, published"},
-      {"sink", "dense-heads, published; did you mean 'sink'?"},
+      {"windw=64", "dense-heads, shares, published; did you mean 'window'?"},
+      {"zzz=1", "dense-heads, shares, published"},
+      {"sink", "dense-heads, shares, published; did you mean 'sink'?"},
       {"estimate=far", "estimate"},
       {"estimate=far:9", "estimates"},
       {"estimate=far:1", "estimates"},
@@ -94,6 +95,16 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
       {"dense-layers=1,,2", "dense-layers"},
       {"dense-heads=1", "dense-heads"},
       {"dense-heads=1:", "dense-heads"},
+      {"shares=1", "shares"},
+      {"shares=1:x", "shares"},
+      {"shares=1:-1:0.5", "shares"},
+      {"shares=1:2:0.5:3", "shares"},
+      {"shares=1:0.5,", "shares"},
+      {"shares=1:1.5", "share of layer 1 must be in 0..1, got 1.5"},
+      {"shares=1:nan", "share of layer 1"},
+      {"shares=-1:0.5", "layer with a share"},
+      {"shares=1:0.5,1:0.6", "name layer 1 twice"},
+      {"shares=1:2:0.5,1:2:0.5", "name layer 1, KV head 2, twice"},
       {"block=64 block=128", "block"},
   };
   for (const auto& [text, word] : wrong) {

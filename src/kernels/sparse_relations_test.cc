@@ -69,6 +69,38 @@ class SparseRelationsTest : public testing::Test {
   std::unique_ptr<ThreadPool> pool_ = *ThreadPool::Make(2);
 };
 
+// A layer or head with a share of its own chooses as if the rule had that share.
+TEST_F(SparseRelationsTest, SharesOfLayersAndHeadsAreThoseOfTheRule) {
+  const int64_t length = 1250;
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length}));
+  ASSERT_EQ(kShape.num_kv_heads, 2);
+  SparsePolicy own = Selective();
+  own.rule = SelectionRule::kShare;
+  own.share = 0.2;
+  const auto chosen = [&](const SparsePolicy& policy, int layer, int kv_head) {
+    const SparseRun run =
+        RunSparse(Context(), problem, policy, problem.Layer(),
+                  {.first = 0, .count = length, .prompt = length, .layer = layer});
+    std::vector<std::vector<int64_t>> kept;
+    for (const KeptSelection& selection : run.selections) {
+      if (selection.about.kv_head == kv_head) kept.push_back(selection.kept);
+    }
+    return kept;
+  };
+  const auto with_share = [&](double share) {
+    SparsePolicy policy = own;
+    policy.shares.clear();
+    policy.share = share;
+    return policy;
+  };
+  own.shares = {{.layer = 4, .share = 0.7}, {.layer = 4, .kv_head = 1, .share = 0.4}};
+  EXPECT_EQ(chosen(own, 4, 0), chosen(with_share(0.7), 4, 0));
+  EXPECT_EQ(chosen(own, 4, 1), chosen(with_share(0.4), 4, 1));
+  EXPECT_EQ(chosen(own, 3, 0), chosen(with_share(0.2), 3, 0));
+  EXPECT_NE(chosen(own, 4, 0), chosen(own, 3, 0));
+  EXPECT_NE(chosen(own, 4, 1), chosen(own, 3, 1));
+}
+
 TEST_F(SparseRelationsTest, Conformance05WhatIsDenseHasTheBitsOfTheDenseKernel) {
   const int64_t length = 1250;
   const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length}));

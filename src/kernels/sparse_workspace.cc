@@ -48,6 +48,8 @@ SparseWorkerSpace LayOutWorker(const SparsePlan& plan, Cursor& cursor) {
     *list = {data, data == nullptr ? 0 : count};
   }
   space.z = cursor.Take<float>(plan.max_strips * plan.num_slabs * plan.max_rows * kStripBlocks);
+  // Cursor rounds up to 16 floats.
+  space.row_tops = cursor.Take<float>(plan.max_rows);
   space.scratch = cursor.Take<std::byte>(
       static_cast<int64_t>(SparseScratchBytes(plan.max_rows, plan.head_dim)));
   return space;

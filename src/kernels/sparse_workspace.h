@@ -25,7 +25,8 @@ struct SparseWorkerSpace {
   float* row_l;
   float* energies;  // [max_strips * 64]
   SelectionLists lists;
-  float* z;  // [max_strips][num_slabs][max_rows][64]
+  float* z;         // [max_strips][num_slabs][max_rows][64]
+  float* row_tops;  // [max_rows, rounded up to 16]
   std::byte* scratch;
 };
 

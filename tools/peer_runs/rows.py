@@ -32,8 +32,9 @@ class Row:
 DECODED = 32
 # The text of sparse prefill.
 TEXT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/golden/text/kjv-slice.txt"
-SMOL_POLICY = ("rule=share:0.18 dense-layers=6,7 "
-               "dense-heads=17:1,18:2,20:1,20:2,23:0,23:2")  # docs/sparse.md
+SMOL_POLICY = ("rule=share:0.13 window=320 last=16 "
+               "shares=6:0.3,7:0.8,17:1:0.6,18:2:0.6,20:1:0.6,20:2:0.6,23:0:0.6,23:2:0.6"
+               )  # docs/sparse.md
 
 
 def smol(work, size, **options):
