@@ -143,13 +143,10 @@ constexpr KernelTable WithoutWidening(KernelTable table) {
 }
 
 // docs/performance.md, "Tiles or many rows", has the measurement.
-constexpr uint32_t kFloatTypes = BitsOf(PanelType::kF16, PanelType::kBF16, PanelType::kF32);
-constexpr KernelTable kAvx2TableOfFamily19 =
-    WithTilesOnly(kAvx2Table, kFloatTypes | BitsOf(PanelType::kQ8_0));
+constexpr KernelTable kAvx2TableOfFamily19 = WithTilesOnly(kAvx2Table, BitsOf(PanelType::kQ8_0));
 constexpr KernelTable kAvx512TableOfFamily19 = WithoutWidening(WithTilesOnly(
-    kAvx512Table,
-    kFloatTypes | BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ5_0, PanelType::kQ5_1,
-                         PanelType::kQ8_0, PanelType::kQ4_K, PanelType::kQ5_K)));
+    kAvx512Table, BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ8_0, PanelType::kQ4_K,
+                         PanelType::kF16, PanelType::kBF16, PanelType::kF32)));
 #endif
 
 }  // namespace

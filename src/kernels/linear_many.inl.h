@@ -9,22 +9,32 @@
 
 namespace baton::BATON_ISA {
 
-// Panels that share one broadcast of an activation, and rows under way at once: as many integer
-// sums as the registers hold. The more panels share a broadcast, the less the load ports and the
-// decoders do, which bind as soon as the multipliers do. Inputs per span: a shorter one fits the
-// nearest cache, but then the sums go through memory more often, which costs more.
+// Panels that share one broadcast of an activation, and rows under way at once. AVX-512: 12 integer
+// sums are as many chains as keep vpdpbusd busy, and leave registers for their 12 accumulators. The
+// accumulators of 16 would lie in memory, and a load and a store of 512 bits take three cycles of
+// Zen 4, so that memory binds before the multipliers do. AVX2 has registers for the integers of
+// four rows only. Inputs per span: a shorter one fits the nearest cache, but then the accumulators
+// go through the output more often.
+// Float weights: four rows times three registers (AVX2) are 12 chains, 7 loads for 12 fma, and all
+// 16 registers. Three registers are one and a half panels, so two strips of them take three panels.
+// A strip of a span lies in the nearest cache, the inputs pass from a far one; the fewer times
+// weights are widened anew, the better.
 #if defined(BATON_ISA_AVX512)
-inline constexpr int kManyPanels = 4;
+inline constexpr int kManyPanels = 3;
 inline constexpr int kManyRows = 4;
-inline constexpr int kManyFloatPanels = 2;
+inline constexpr int kStripRegisters = 2;
+inline constexpr int kStrips = 1;
 inline constexpr int kManyFloatRows = 8;
 inline constexpr int64_t kNearCacheBytes = 1 << 20;
+inline constexpr int64_t kFloatCacheBytes = 1 << 20;
 #else
 inline constexpr int kManyPanels = 1;
 inline constexpr int kManyRows = 4;
-inline constexpr int kManyFloatPanels = 1;
+inline constexpr int kStripRegisters = 3;
+inline constexpr int kStrips = 2;
 inline constexpr int kManyFloatRows = 4;
 inline constexpr int64_t kNearCacheBytes = 1 << 18;
+inline constexpr int64_t kFloatCacheBytes = 1 << 22;
 #endif
 inline constexpr int kSpanInputs = 1024;
 inline constexpr int kSpanBlocks = kSpanInputs / kInputBlock;
@@ -124,6 +134,73 @@ BATON_INLINE void DotExpanded(const ExpandedBlockOf<kType, kPanels>& block,
 #endif
 }
 
+// kRows rows of a tile times a span of blocks: their inputs from its first block on, their outputs.
+struct ManyRowsArgs {
+  int64_t num_blocks;
+  const uint8_t* codes;
+  const float* scales;
+  const uint32_t* side;
+  float* out;  // the first panel's first output of the first row
+  int64_t out_stride;
+  bool is_fresh;  // the sums begin at zero, otherwise at what `out` has
+};
+
+#if defined(BATON_ISA_AVX512)
+template <PanelType kType, int kRows, int kPanels, int kHalf>
+BATON_INLINE void AddExpandedHalf(const ExpandedBlockOf<kType, kPanels>& block,
+                                  const uint8_t* activations, const float* scales,
+                                  const uint32_t* side, f32x16 (&sums)[kRows][kPanels]) {
+  constexpr PanelFormat kFormat = FormatOf(kType);
+  i32x16 integers[kRows][kPanels];
+  DotExpanded<kType, kRows, kPanels, kHalf>(block, activations, side, integers);
+  BATON_UNROLL
+  for (int p = 0; p < kPanels; ++p) {
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sums[r][p] =
+          Fma(Mul(Load(block.d[kHalf][p]), Set1(scales[r])), ToFloat(integers[r][p]), sums[r][p]);
+      if constexpr (kFormat.has_min) {
+        const int at = r * SideValues(kFormat.side) + kHalf;
+        const float x = __builtin_bit_cast(float, LoadWord(side + at));
+        sums[r][p] = Fma(Load(block.m[kHalf][p]), Set1(x), sums[r][p]);
+      }
+    }
+  }
+}
+
+template <PanelType kType, int kRows, int kPanels>
+[[gnu::noinline]] void ManyRows(const ExpandedBlockOf<kType, kPanels>* expanded,
+                                const ManyRowsArgs& args) {
+  constexpr int kSides = SideValues(FormatOf(kType).side);
+  const uint8_t* activations = args.codes;
+  const float* scales = args.scales;
+  const uint32_t* side = args.side;
+  f32x16 sums[kRows][kPanels];
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const float* out = args.out + r * args.out_stride;
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) {
+      sums[r][p] = args.is_fresh ? Zero() : Load(out + p * kPanelRows);
+    }
+  }
+  for (int64_t b = 0; b < args.num_blocks; ++b) {
+    AddExpandedHalf<kType, kRows, kPanels, 0>(expanded[b], activations, scales, side, sums);
+    if constexpr (FormatOf(kType).halves == 2) {
+      AddExpandedHalf<kType, kRows, kPanels, 1>(expanded[b], activations, scales, side, sums);
+    }
+    activations += kLinearTileRows * kInputBlock;
+    scales += kLinearTileRows;
+    side += kLinearTileRows * kSides;
+  }
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    float* out = args.out + r * args.out_stride;
+    BATON_UNROLL
+    for (int p = 0; p < kPanels; ++p) Store(out + p * kPanelRows, sums[r][p]);
+  }
+}
+#else
 template <PanelType kType, int kRows, int kPanels, int kHalf>
 BATON_INLINE void AddExpandedHalf(const ExpandedBlockOf<kType, kPanels>& block,
                                   const uint8_t* activations, const float* scales,
@@ -151,15 +228,14 @@ BATON_INLINE void AddExpandedHalf(const ExpandedBlockOf<kType, kPanels>& block,
   asm volatile("" ::: "memory");
 }
 
-// kRows rows of a tile times the span.
 template <PanelType kType, int kRows, int kPanels>
-[[gnu::noinline]] void ManyRows(const ExpandedBlockOf<kType, kPanels>* expanded, int64_t num_blocks,
-                                const LinearTileArgs& tile, float (*sums)[kPanels][kPanelRows]) {
+[[gnu::noinline]] void AddSpan(const ExpandedBlockOf<kType, kPanels>* expanded,
+                               const ManyRowsArgs& args, float (*sums)[kPanels][kPanelRows]) {
   constexpr int kSides = SideValues(FormatOf(kType).side);
-  const uint8_t* activations = tile.codes;
-  const float* scales = tile.scales;
-  const uint32_t* side = tile.side;
-  for (int64_t b = 0; b < num_blocks; ++b) {
+  const uint8_t* activations = args.codes;
+  const float* scales = args.scales;
+  const uint32_t* side = args.side;
+  for (int64_t b = 0; b < args.num_blocks; ++b) {
     AddExpandedHalf<kType, kRows, kPanels, 0>(expanded[b], activations, scales, side, sums);
     if constexpr (FormatOf(kType).halves == 2) {
       AddExpandedHalf<kType, kRows, kPanels, 1>(expanded[b], activations, scales, side, sums);
@@ -170,39 +246,30 @@ template <PanelType kType, int kRows, int kPanels>
   }
 }
 
-// The accumulators of rows [first, first + kRows) of the output.
-template <int kRows, int kPanels>
-BATON_INLINE void LoadSums(const LinearManyArgs& args, int64_t first,
-                           float (*sums)[kPanels][kPanelRows]) {
+template <PanelType kType, int kRows, int kPanels>
+BATON_INLINE void ManyRows(const ExpandedBlockOf<kType, kPanels>* expanded,
+                           const ManyRowsArgs& args) {
+  alignas(kLineBytes) float sums[kRows][kPanels][kPanelRows];
   for (int r = 0; r < kRows; ++r) {
-    const float* out = args.out + (first + r) * args.out_stride;
+    const float* out = args.out + r * args.out_stride;
     BATON_UNROLL
-    for (int p = 0; p < kPanels; ++p) Store(sums[r][p], Load(out + p * kPanelRows));
+    for (int p = 0; p < kPanels; ++p) {
+      Store(sums[r][p], args.is_fresh ? Zero() : Load(out + p * kPanelRows));
+    }
   }
-}
-template <int kRows, int kPanels>
-BATON_INLINE void StoreSums(const LinearManyArgs& args, int64_t first,
-                            const float (*sums)[kPanels][kPanelRows]) {
+  AddSpan<kType, kRows, kPanels>(expanded, args, sums);
   for (int r = 0; r < kRows; ++r) {
-    float* out = args.out + (first + r) * args.out_stride;
+    float* out = args.out + r * args.out_stride;
     BATON_UNROLL
     for (int p = 0; p < kPanels; ++p) Store(out + p * kPanelRows, Load(sums[r][p]));
   }
 }
-template <int kRows, int kPanels>
-BATON_INLINE void ClearSums(float (*sums)[kPanels][kPanelRows]) {
-  BATON_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    BATON_UNROLL
-    for (int p = 0; p < kPanels; ++p) Store(sums[r][p], Zero());
-  }
-}
+#endif
 
 template <PanelType kType, int kPanels>
 void QuantizedPanels(const LinearManyArgs& args) {
   constexpr int kSides = SideValues(FormatOf(kType).side);
   ExpandedBlockOf<kType, kPanels> expanded[kSpanBlocks];
-  alignas(kLineBytes) float sums[kManyRows][kPanels][kPanelRows];
   const int64_t num_blocks = args.num_inputs / kInputBlock;
   for (int64_t b = 0; b < num_blocks; b += kSpanBlocks) {
     const int64_t count = num_blocks - b < kSpanBlocks ? num_blocks - b : kSpanBlocks;
@@ -210,84 +277,132 @@ void QuantizedPanels(const LinearManyArgs& args) {
     for (int64_t row = 0; row < args.num_rows; row += kManyRows) {
       const int64_t in_tile = row % kLinearTileRows;
       const int64_t at = (row - in_tile) * num_blocks + b * kLinearTileRows + in_tile;
-      LinearTileArgs tile{};
-      tile.codes = args.codes + at * kInputBlock;
-      tile.scales = args.scales + at;
-      tile.side = args.side + at * kSides;
-      if (b == 0) {
-        ClearSums<kManyRows>(sums);
-      } else {
-        LoadSums<kManyRows>(args, row, sums);
-      }
-      ManyRows<kType, kManyRows, kPanels>(expanded, count, tile, sums);
-      StoreSums<kManyRows>(args, row, sums);
+      ManyRows<kType, kManyRows, kPanels>(expanded, {.num_blocks = count,
+                                                     .codes = args.codes + at * kInputBlock,
+                                                     .scales = args.scales + at,
+                                                     .side = args.side + at * kSides,
+                                                     .out = args.out + row * args.out_stride,
+                                                     .out_stride = args.out_stride,
+                                                     .is_fresh = b == 0});
     }
   }
 }
 
-// Float weights: [input][panel][16], widened.
-template <int kPanels>
-using WideInput = float[kPanels][kPanelRows];
+// Float weights.
+#if !defined(BATON_ISA_PORTABLE)
+// One register of floats.
+#if defined(BATON_ISA_AVX512)
+inline constexpr int kRegisterLanes = 16;
+using FloatRegister = __m512;
+BATON_INLINE FloatRegister LoadRegister(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+BATON_INLINE FloatRegister FillRegister(float x) {
+  return _mm512_set1_ps(x);
+}
+BATON_INLINE void StoreRegister(float* p, FloatRegister a) {
+  _mm512_storeu_ps(p, a);
+}
+BATON_INLINE FloatRegister FmaRegister(FloatRegister a, FloatRegister b, FloatRegister c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+#else
+inline constexpr int kRegisterLanes = 8;
+using FloatRegister = __m256;
+BATON_INLINE FloatRegister LoadRegister(const float* p) {
+  return _mm256_loadu_ps(p);
+}
+BATON_INLINE FloatRegister FillRegister(float x) {
+  return _mm256_set1_ps(x);
+}
+BATON_INLINE void StoreRegister(float* p, FloatRegister a) {
+  _mm256_storeu_ps(p, a);
+}
+BATON_INLINE FloatRegister FmaRegister(FloatRegister a, FloatRegister b, FloatRegister c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+#endif
 
-template <PanelType kType, int kPanels>
+// The outputs that a few rows meet at once, and their widened weights: [input][output].
+inline constexpr int kStripOutputs = kStripRegisters * kRegisterLanes;
+inline constexpr int kManyFloatPanels = kStrips * kStripOutputs / kPanelRows;
+static_assert(kManyFloatPanels * kPanelRows == kStrips * kStripOutputs);
+using WideStrip = float[kFloatSpanInputs][kStripOutputs];
+
+template <PanelType kType>
 [[gnu::noinline]] void WidenSpan(const LinearManyArgs& args, int64_t first, int64_t count,
-                                 WideInput<kPanels>* wide) {
+                                 WideStrip* strips) {
   constexpr int kBytes = kPanelRows * (kType == PanelType::kF32 ? 4 : 2);
-  for (int p = 0; p < kPanels; ++p) {
+  for (int p = 0; p < kManyFloatPanels; ++p) {
     const uint8_t* weights = args.panels[p] + first * kBytes;
     for (int64_t k = 0; k < count; ++k) {
-      Store(wide[k][p], LoadWeights<kType>(weights + k * kBytes));
+      Prefetch<kBytes>(weights + k * kBytes);
+      float w[kPanelRows];
+      Store(w, LoadWeights<kType>(weights + k * kBytes));
+      BATON_UNROLL
+      for (int i = 0; i < kPanelRows; i += kRegisterLanes) {
+        const int output = p * kPanelRows + i;
+        StoreRegister(&strips[output / kStripOutputs][k][output % kStripOutputs],
+                      LoadRegister(w + i));
+      }
     }
   }
 }
 
-// `sums`: rows kPanels x 16 floats, `stride` apart; taken up again unless kFresh.
-template <int kRows, int kPanels, bool kFresh>
-[[gnu::noinline]] void ManyFloatRows(const WideInput<kPanels>* wide, int64_t count,
-                                     const float* inputs, float* sums, int64_t stride) {
-  f32x16 sum[kRows][kPanels];
+// kManyFloatRows rows times a strip. `sums`: rows of its outputs, `stride` apart; taken up again
+// unless kFresh.
+template <bool kFresh>
+[[gnu::noinline]] void ManyFloatRows(const WideStrip& strip, int64_t count, const float* inputs,
+                                     float* sums, int64_t stride) {
+  FloatRegister sum[kManyFloatRows][kStripRegisters];
   BATON_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kManyFloatRows; ++r) {
     BATON_UNROLL
-    for (int p = 0; p < kPanels; ++p) {
-      sum[r][p] = kFresh ? Zero() : Load(sums + r * stride + p * kPanelRows);
+    for (int i = 0; i < kStripRegisters; ++i) {
+      sum[r][i] =
+          kFresh ? FillRegister(0.0f) : LoadRegister(sums + r * stride + i * kRegisterLanes);
     }
   }
   for (int64_t k = 0; k < count; ++k, inputs += kLinearTileRows) {
-    f32x16 w[kPanels];
+    FloatRegister w[kStripRegisters];
     BATON_UNROLL
-    for (int p = 0; p < kPanels; ++p) w[p] = Load(wide[k][p]);
+    for (int i = 0; i < kStripRegisters; ++i) w[i] = LoadRegister(strip[k] + i * kRegisterLanes);
     BATON_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const f32x16 x = Set1(inputs[r]);
+    for (int r = 0; r < kManyFloatRows; ++r) {
+      const FloatRegister x = FillRegister(inputs[r]);
       BATON_UNROLL
-      for (int p = 0; p < kPanels; ++p) sum[r][p] = Fma(w[p], x, sum[r][p]);
+      for (int i = 0; i < kStripRegisters; ++i) sum[r][i] = FmaRegister(w[i], x, sum[r][i]);
     }
   }
   BATON_UNROLL
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kManyFloatRows; ++r) {
     BATON_UNROLL
-    for (int p = 0; p < kPanels; ++p) Store(sums + r * stride + p * kPanelRows, sum[r][p]);
-  }
-}
-
-template <PanelType kType, int kPanels>
-void FloatPanels(const LinearManyArgs& args) {
-  alignas(kLineBytes) WideInput<kPanels> wide[kFloatSpanInputs];
-  for (int64_t k = 0; k < args.num_inputs; k += kFloatSpanInputs) {
-    const int64_t rest = args.num_inputs - k;
-    const int64_t count = rest < kFloatSpanInputs ? rest : kFloatSpanInputs;
-    WidenSpan<kType, kPanels>(args, k, count, wide);
-    const auto multiply = k == 0 ? ManyFloatRows<kManyFloatRows, kPanels, true>
-                                 : ManyFloatRows<kManyFloatRows, kPanels, false>;
-    for (int64_t row = 0; row < args.num_rows; row += kManyFloatRows) {
-      const int64_t in_tile = row % kLinearTileRows;
-      const float* inputs =
-          args.floats + (row - in_tile) * args.num_inputs + k * kLinearTileRows + in_tile;
-      multiply(wide, count, inputs, args.out + row * args.out_stride, args.out_stride);
+    for (int i = 0; i < kStripRegisters; ++i) {
+      StoreRegister(sums + r * stride + i * kRegisterLanes, sum[r][i]);
     }
   }
 }
+
+template <PanelType kType>
+void FloatPanels(const LinearManyArgs& args) {
+  alignas(kLineBytes) WideStrip strips[kStrips];
+  for (int64_t k = 0; k < args.num_inputs; k += kFloatSpanInputs) {
+    const int64_t rest = args.num_inputs - k;
+    const int64_t count = rest < kFloatSpanInputs ? rest : kFloatSpanInputs;
+    WidenSpan<kType>(args, k, count, strips);
+    const auto multiply = k == 0 ? ManyFloatRows<true> : ManyFloatRows<false>;
+    for (int s = 0; s < kStrips; ++s) {
+      for (int64_t row = 0; row < args.num_rows; row += kManyFloatRows) {
+        const int64_t in_tile = row % kLinearTileRows;
+        const float* inputs =
+            args.floats + (row - in_tile) * args.num_inputs + k * kLinearTileRows + in_tile;
+        multiply(strips[s], count, inputs, args.out + row * args.out_stride + s * kStripOutputs,
+                 args.out_stride);
+      }
+    }
+  }
+}
+#endif
 
 template <PanelType kType>
 constexpr LinearMany MakeMany() {
@@ -300,8 +415,8 @@ constexpr LinearMany MakeMany() {
             .multiply = QuantizedPanels<kType, kManyPanels>};
   } else {
     return {.panels = kManyFloatPanels,
-            .near_cache_bytes = kNearCacheBytes,
-            .multiply = FloatPanels<kType, kManyFloatPanels>};
+            .near_cache_bytes = kFloatCacheBytes,
+            .multiply = FloatPanels<kType>};
   }
 #endif
 }
