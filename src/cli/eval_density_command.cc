@@ -99,7 +99,7 @@ class EvalDensityCommand final : public Command {
     progress.Clear();
     if (!result) return Forward(result);
     report.result = *std::move(result);
-    return output_.Write({.text = [&] { return DensityAsText(report); },
+    return output_.Write({.text = [&](size_t columns) { return DensityAsText(report, columns); },
                           .json = [&] { return DensityAsJson(report); },
                           .svg = [&] { return DensityAsSvg(report); }},
                          console);

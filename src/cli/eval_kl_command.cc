@@ -120,7 +120,7 @@ class EvalKlCommand final : public Command {
     progress.Clear();
     if (!result) return Forward(result);
     report.result = *std::move(result);
-    return output_.Write({.text = [&] { return DivergenceAsText(report); },
+    return output_.Write({.text = [&](size_t columns) { return DivergenceAsText(report, columns); },
                           .json = [&] { return DivergenceAsJson(report); },
                           .svg = [&] { return DivergenceAsSvg(report); }},
                          console);

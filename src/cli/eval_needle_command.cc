@@ -111,7 +111,7 @@ class EvalNeedleCommand final : public Command {
                                  .depths = depths_,
                                  .policies = policies_,
                                  .result = *std::move(result)};
-    return output_.Write({.text = [&] { return NeedleAsText(report); },
+    return output_.Write({.text = [&](size_t columns) { return NeedleAsText(report, columns); },
                           .json = [&] { return NeedleAsJson(report); },
                           .svg = [&] { return NeedleAsSvg(report); }},
                          console);
