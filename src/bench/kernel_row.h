@@ -70,7 +70,8 @@ struct KernelReport {
 };
 
 // Tables of at most 100 columns, one JSON object, or lines of comma-separated values.
-std::string KernelsAsText(const KernelReport& report);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string KernelsAsText(const KernelReport& report, size_t columns);
 std::string KernelsAsJson(const KernelReport& report);
 std::string KernelsAsCsv(const KernelReport& report);
 

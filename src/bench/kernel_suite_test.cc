@@ -160,9 +160,9 @@ TEST(KernelTextTest, TablesFitAHundredColumns) {
   report.rows.push_back(report.rows[0]);
   report.rows[1].shape = {{"rows", 16}, {"outputs", 1048576}, {"inputs", 16384}};
   report.rows[1].is_right = false;
-  std::istringstream text(KernelsAsText(report));
+  std::istringstream text(KernelsAsText(report, 0));
   for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 100u) << line;
-  EXPECT_NE(KernelsAsText(report).find("WRONG BITS"), std::string::npos);
+  EXPECT_NE(KernelsAsText(report, 0).find("WRONG BITS"), std::string::npos);
 }
 
 // A work that takes twice as long as another has half its share and twice its time.

@@ -61,9 +61,10 @@ bool IsSingleRow(const KernelRow& row) {
   return row.operation != "linear" && !row.operation.ends_with("-attention");
 }
 
-std::string SectionTable(const std::vector<const KernelRow*>& rows) {
+std::string SectionTable(const std::vector<const KernelRow*>& rows, size_t columns) {
   TextTable table({"what", "", "shape", ">thr", ">time", ">rate", "unit", ">int8", ">fma", ">read",
-                   ">spread", "against 1"});
+                   ">spread", "against 1"},
+                  /*num_keys=*/4);
   for (const KernelRow* row : rows) {
     const std::string what = IsSingleRow(*row) ? row->operation : row->type;
     table.AddRow({what, row->precision, ShapeText(*row), std::to_string(row->num_threads),
@@ -72,11 +73,11 @@ std::string SectionTable(const std::vector<const KernelRow*>& rows) {
                   fmt::format("{:.0f}%", 100 * row->seconds.spread),
                   row->is_right ? ComparisonText(*row) : "WRONG BITS"});
   }
-  return table.ToText();
+  return table.ToText(columns);
 }
 
 // Stages of sparse attention, for those rows that have them.
-std::string StagesTable(const std::vector<const KernelRow*>& rows) {
+std::string StagesTable(const std::vector<const KernelRow*>& rows, size_t columns) {
   std::vector<std::string> heading = {"what", "shape", ">kept blocks", ">overhead"};
   for (const KernelRow* row : rows) {
     if (!row->sparse_cost) continue;
@@ -84,7 +85,7 @@ std::string StagesTable(const std::vector<const KernelRow*>& rows) {
     break;
   }
   if (heading.size() == 4) return "";
-  TextTable table(heading);
+  TextTable table(heading, /*num_keys=*/2);
   for (const KernelRow* row : rows) {
     if (!row->sparse_cost) continue;
     std::vector<std::string> cells = {row->type, ShapeText(*row),
@@ -95,9 +96,9 @@ std::string StagesTable(const std::vector<const KernelRow*>& rows) {
     }
     table.AddRow(cells);
   }
-  return "\nkept blocks: share of dense attention's rate; overhead: all else, of estimates x (2 - "
-         "density)\n/ 128 of its time, and the stages that it consists of\n" +
-         table.ToText();
+  return "\nkept blocks: share of dense attention's rate; overhead: all else, of estimates x\n"
+         "(2 - density) / 128 of its time, and the stages that it consists of\n" +
+         table.ToText(columns);
 }
 
 Json SparseCostJson(const SparseCost& cost) {
@@ -133,7 +134,7 @@ Json RowJson(const KernelRow& row) {
 
 }  // namespace
 
-std::string KernelsAsText(const KernelReport& report) {
+std::string KernelsAsText(const KernelReport& report, size_t columns) {
   std::string text = MachineAsText(report.machine);
   for (size_t begin = 0; begin < report.rows.size();) {
     const std::string section = SectionOf(report.rows[begin]);
@@ -142,13 +143,15 @@ std::string KernelsAsText(const KernelReport& report) {
     for (; end < report.rows.size() && SectionOf(report.rows[end]) == section; ++end) {
       rows.push_back(&report.rows[end]);
     }
-    text += fmt::format("\n{}\n{}{}", section, SectionTable(rows), StagesTable(rows));
+    text +=
+        fmt::format("\n{}\n{}{}", section, SectionTable(rows, columns), StagesTable(rows, columns));
     begin = end;
   }
   text +=
-      "\nint8, fma, read: share of what the machine can do at most (8-bit multiply-adds, f32 "
-      "fma,\nreading the same memory), timed in turn with each row. spread: between quartiles. "
-      "against 1:\ntime as a multiple of that of 1 row, speed as a multiple of that of 1 thread.\n";
+      "\nint8, fma, read: share of what the machine can do at most (8-bit multiply-adds,\n"
+      "f32 fma, reading the same memory), timed in turn with each row. spread: between\n"
+      "quartiles. against 1: time as a multiple of that of 1 row, speed as a multiple of\n"
+      "that of 1 thread.\n";
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   return text;
 }

@@ -59,7 +59,8 @@ using BenchProgress = std::function<void(const std::string& what)>;
 Result<LimitsReport> MeasureLimits(const LimitsOptions& options, const BenchProgress& progress);
 
 // A table of at most 100 columns, and one JSON object.
-std::string LimitsAsText(const LimitsReport& report);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string LimitsAsText(const LimitsReport& report, size_t columns);
 std::string LimitsAsJson(const LimitsReport& report);
 
 }  // namespace baton

@@ -82,11 +82,11 @@ TEST(LimitsTest, JsonHasTheNumbersOfTheReport) {
   EXPECT_EQ(json["reads"][0]["bytes_per_second"]["spread"], 0.5);
   EXPECT_EQ(json["notes"][0], "a \"note\"");
 
-  std::istringstream text(LimitsAsText(report));
+  std::istringstream text(LimitsAsText(report, 0));
   for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), 100u) << line;
-  EXPECT_NE(LimitsAsText(report).find("avx2              1             50.0  60.0     25%"),
+  EXPECT_NE(LimitsAsText(report, 0).find("avx2              1             50.0  60.0     25%"),
             std::string::npos)
-      << LimitsAsText(report);
+      << LimitsAsText(report, 0);
 }
 
 TEST(LimitWorkTest, AmountsAreWhatThreadsDoTogether) {

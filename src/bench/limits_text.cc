@@ -26,22 +26,24 @@ Json RateJson(const LimitRate& rate) {
 
 }  // namespace
 
-std::string LimitsAsText(const LimitsReport& report) {
+std::string LimitsAsText(const LimitsReport& report, size_t columns) {
   std::string text = MachineAsText(report.machine) + "\n";
   TextTable arithmetic({"arithmetic", ">threads", ">f32 fma, GMAC/s", ">best", ">spread",
-                        ">int8, GMAC/s", ">best", ">spread"});
+                        ">int8, GMAC/s", ">best", ">spread"},
+                       /*num_keys=*/2);
   for (const ArithmeticLimit& limit : report.arithmetic) {
     arithmetic.AddRow({std::string(IsaName(limit.isa)), std::to_string(limit.num_threads),
                        Giga(limit.float_rate.median), Giga(limit.float_rate.best),
                        Percent(limit.float_rate.spread), Giga(limit.integer_rate.median),
                        Giga(limit.integer_rate.best), Percent(limit.integer_rate.spread)});
   }
-  TextTable reads({"reading from", ">threads", ">KiB", ">GB/s", ">best", ">spread"});
+  TextTable reads({"reading from", ">threads", ">KiB", ">GB/s", ">best", ">spread"},
+                  /*num_keys=*/3);
   for (const ReadLimit& limit : report.reads) {
     reads.AddRow({limit.from, std::to_string(limit.num_threads), std::to_string(limit.bytes >> 10),
                   Giga(limit.rate.median), Giga(limit.rate.best), Percent(limit.rate.spread)});
   }
-  text += arithmetic.ToText() + "\n" + reads.ToText();
+  text += arithmetic.ToText(columns) + "\n" + reads.ToText(columns);
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   return text;
 }

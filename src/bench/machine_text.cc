@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "kernels/isa.h"
 
 namespace baton {
@@ -27,8 +28,8 @@ std::string MachineAsText(const Machine& machine) {
   for (const Isa isa : RunnableIsas()) {
     isas += (isas.empty() ? "" : ", ") + std::string(IsaName(isa));
   }
-  std::string text = fmt::format("CPU          {}, {} to use ({} cores)\n", machine.cpu_name,
-                                 machine.num_cpus, machine.num_cores);
+  std::string text = fmt::format("CPU          {}, {} to use ({})\n", machine.cpu_name,
+                                 machine.num_cpus, CountOf(machine.num_cores, "core"));
   text += fmt::format("caches       {}\n", caches.empty() ? "unknown" : caches);
   text += fmt::format("memory       {:.1f} GiB\n",
                       static_cast<double>(machine.memory_bytes) / (1 << 30));

@@ -288,11 +288,11 @@ Result<> CheckNeeds(const GgufFile& file, const ModelSpec& spec, const ModelSuit
   const uint64_t available = AvailableMemory({}).value_or(~uint64_t{0});
   if (needs->total() <= available) return {};
   return Fail(ErrorCode::kExhausted,
-              fmt::format("weights {} MiB, {} sequences' cache {} MiB and workspace {} MiB do not "
+              fmt::format("weights {} MiB, the cache of {} {} MiB and workspace {} MiB do not "
                           "fit the {} MiB of memory that are free; take smaller --prompt, --depth "
                           "or --batch",
-                          needs->weight_bytes >> 20, extent.max_sequences, needs->kv_bytes >> 20,
-                          needs->workspace_bytes >> 20, available >> 20));
+                          needs->weight_bytes >> 20, CountOf(extent.max_sequences, "sequence"),
+                          needs->kv_bytes >> 20, needs->workspace_bytes >> 20, available >> 20));
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ Result<ModelReport> BenchModel(const ModelSuiteOptions& options, const BenchProg
                                const PackProgress& load_progress);
 
 // A table of at most 100 columns, one JSON object, or lines of comma-separated values.
-std::string ModelAsText(const ModelReport& report);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string ModelAsText(const ModelReport& report, size_t columns);
 std::string ModelAsJson(const ModelReport& report);
 std::string ModelAsCsv(const ModelReport& report);
 

@@ -195,7 +195,7 @@ TEST(ModelTextTest, JsonCsvAndTableHaveTheRows) {
   }
   EXPECT_EQ(lines, 3);
 
-  std::istringstream text(ModelAsText(TwoRows()));
+  std::istringstream text(ModelAsText(TwoRows(), 0));
   while (std::getline(text, line)) EXPECT_LE(line.size(), 100u) << line;
 }
 

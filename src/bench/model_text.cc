@@ -46,7 +46,7 @@ std::string ModelName(const ModelReport& report) {
 
 }  // namespace
 
-std::string ModelAsText(const ModelReport& report) {
+std::string ModelAsText(const ModelReport& report, size_t columns) {
   std::string text = MachineAsText(report.machine);
   text += fmt::format("model        {} ({})\n", ModelName(report), report.architecture);
   text += fmt::format("weights      {}\n", report.weight_types);
@@ -57,7 +57,8 @@ std::string ModelAsText(const ModelReport& report) {
                       MiB(report.weight_bytes), MiB(report.kv_bytes), MiB(report.workspace_bytes),
                       MiB(report.peak_resident_bytes));
   TextTable table({"phase", ">threads", ">prompt", ">depth", ">sequences", ">tokens/s", ">time",
-                   ">limit", ">share", "bound by", ">spread"});
+                   ">limit", ">share", "bound by", ">spread"},
+                  /*num_keys=*/5);
   for (const ModelRow& row : report.rows) {
     const bool is_prefill = row.phase == BenchPhase::kPrefill;
     table.AddRow({std::string(PhaseWord(row.phase)), std::to_string(row.num_threads),
@@ -67,10 +68,11 @@ std::string ModelAsText(const ModelReport& report) {
                   RateText(row.limit_tokens_per_second), fmt::format("{:.2f}", row.share),
                   row.bound_by, fmt::format("{:.0f}%", 100 * row.seconds.spread)});
   }
-  text += table.ToText();
+  text += table.ToText(columns);
   text +=
-      "\nlimit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at the speed "
-      "of\nreading the same memory, whichever binds; measured in turn with each row.\n";
+      "\nlimit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at\n"
+      "the speed of reading the same memory, whichever binds; measured in turn with\n"
+      "each row.\n";
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   return text;
 }

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "base/rng.h"
 #include "engine/engine.h"
 
@@ -385,7 +386,7 @@ Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProg
                      .long_rows = {}};
   ServeBench bench(options, *model);
   for (const int64_t clients : options.clients) {
-    progress(fmt::format("{} clients", clients));
+    progress(CountOf(clients, "client"));
     Result<ServeRow> row = bench.Closed(clients);
     if (!row) return Forward(row);
     report.rows.push_back(*row);
@@ -398,8 +399,8 @@ Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProg
   }
   if (options.long_prompt_tokens == 0) return report;
   for (const int64_t clients : options.clients) {
-    progress(
-        fmt::format("a prompt of {} tokens among {} streams", options.long_prompt_tokens, clients));
+    progress(fmt::format("a prompt of {} among {}", CountOf(options.long_prompt_tokens, "token"),
+                         CountOf(clients, "stream")));
     Result<LongPromptRow> row = bench.LongPrompt(clients);
     if (!row) return Forward(row);
     report.long_rows.push_back(*row);

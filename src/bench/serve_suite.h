@@ -99,7 +99,8 @@ Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProg
                                const LoadProgress& load_progress);
 
 // A table of at most 100 columns; one JSON object; times and rates by load.
-std::string ServeAsText(const ServeReport& report);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string ServeAsText(const ServeReport& report, size_t columns);
 std::string ServeAsJson(const ServeReport& report);
 std::string ServeAsSvg(const ServeReport& report);
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/number_text.h"
 #include "bench/machine_text.h"
 #include "bench/plot.h"
 #include "bench/serve_suite.h"
@@ -35,12 +36,13 @@ Json AsJson(const Percentiles& percentiles) {
 
 }  // namespace
 
-std::string ServeAsText(const ServeReport& report) {
+std::string ServeAsText(const ServeReport& report, size_t columns) {
   std::string text = MachineAsText(report.machine);
-  text += fmt::format("model        {}, {} thread{}\n", report.model_name, report.num_threads,
-                      report.num_threads == 1 ? "" : "s");
-  text += fmt::format("requests     {} tokens, {} of them shared; answers of {}\n",
-                      report.prompt_tokens, report.shared_tokens, report.output_tokens);
+  text += fmt::format("model        {}, {}\n", report.model_name,
+                      CountOf(report.num_threads, "thread"));
+  text += fmt::format("requests     {}, {} of them shared; answers of {}\n",
+                      CountOf(report.prompt_tokens, "token"), report.shared_tokens,
+                      report.output_tokens);
   text += fmt::format("good         first token within {}, no gap above {}\n\n",
                       Ms(report.ttft_limit_seconds), Ms(report.gap_limit_seconds));
   TextTable table({"load", ">requests", ">ttft p50", ">p99", ">gap p50", ">p99", ">longest",
@@ -51,7 +53,7 @@ std::string ServeAsText(const ServeReport& report) {
                   fmt::format("{:.0f}", row.output_rate), fmt::format("{:.0f}", row.prompt_rate),
                   Percent(row.good_share)});
   }
-  text += table.ToText();
+  text += table.ToText(columns);
   TextTable more({"load", ">refused", ">seconds", ">in a step", ">cached", ">preempted",
                   ">sampling", ">engine"});
   for (const ServeRow& row : report.rows) {
@@ -60,20 +62,21 @@ std::string ServeAsText(const ServeReport& report) {
                  std::to_string(row.preemptions), Percent(row.sampling_share),
                  Percent(row.other_share)});
   }
-  text += "\n" + more.ToText();
+  text += "\n" + more.ToText(columns);
   text +=
-      "\nrefused: of the requests, by the full queue; in a step: requests, on average; sampling,\n"
-      "engine: their share of the steps' time.\n";
+      "\nrefused: of the requests, by the full queue; in a step: requests, on average;\n"
+      "sampling, engine: their share of the steps' time.\n";
   if (report.long_rows.empty()) return text;
   TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
-                   ">after", ">longest gap", ">ratio"});
+                   ">after", ">longest gap", ">ratio"},
+                  /*num_keys=*/2);
   for (const LongPromptRow& row : report.long_rows) {
     longs.AddRow(
         {std::to_string(row.clients), std::to_string(row.prompt_tokens), Ms(row.alone_ttft),
          Ms(row.ttft), fmt::format("{:.2f}", row.ttft / row.alone_ttft), Ms(row.gap_before),
          Ms(row.gap_after), Ms(row.longest_gap), fmt::format("{:.2f}", row.longest_gap_steps)});
   }
-  return text + "\n" + longs.ToText();
+  return text + "\n" + longs.ToText(columns);
 }
 
 std::string ServeAsJson(const ServeReport& report) {
@@ -122,11 +125,11 @@ std::string ServeAsJson(const ServeReport& report) {
 }
 
 std::string ServeAsSvg(const ServeReport& report) {
-  Plot plot = {
-      .title = report.model_name,
-      .subtitle = fmt::format("prompts of {} tokens, answers of {}; {}", report.prompt_tokens,
-                              report.output_tokens, report.machine.cpu_name),
-      .panels = {}};
+  Plot plot = {.title = report.model_name,
+               .subtitle = fmt::format("prompts of {}, answers of {}; {}",
+                                       CountOf(report.prompt_tokens, "token"), report.output_tokens,
+                                       report.machine.cpu_name),
+               .panels = {}};
   for (const bool is_open : {false, true}) {
     const std::string load = is_open ? "requests per second" : "clients";
     PlotPanel ttft = {.title = "First token", .x_label = load, .y_label = "ms", .series = {}};

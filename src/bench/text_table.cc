@@ -8,6 +8,9 @@
 namespace baton {
 namespace {
 
+constexpr size_t kGap = 2;
+constexpr size_t kNarrowGap = 1;
+
 // Columns on a screen: bytes that do not go on with a character of UTF-8.
 size_t WidthOf(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -15,9 +18,36 @@ size_t WidthOf(const std::string& text) {
   }));
 }
 
+// Of columns beside each other.
+size_t WidthOf(const std::vector<size_t>& shown, const std::vector<size_t>& widths, size_t gap) {
+  size_t width = 0;
+  for (const size_t i : shown) width += widths[i] + (width > 0 ? gap : 0);
+  return width;
+}
+
+// Broken at blanks into lines of at most so many columns; a longer word stands alone.
+std::vector<std::string> LinesOf(const std::string& text, size_t most) {
+  std::vector<std::string> lines = {std::string()};
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    // What goes on is moved in.
+    if (!lines.back().empty() && WidthOf(lines.back()) + 1 + WidthOf(word) > most) {
+      lines.push_back("  " + word);
+    } else {
+      lines.back() += (lines.back().empty() ? "" : " ") + word;
+    }
+    begin = end + 1;
+  }
+  return lines;
+}
+
 }  // namespace
 
-TextTable::TextTable(const std::vector<std::string>& columns) {
+TextTable::TextTable(const std::vector<std::string>& columns, size_t num_keys)
+    : num_keys_(num_keys) {
+  CHECK(num_keys >= 1 && num_keys <= columns.size());
   for (const std::string& column : columns) {
     const bool is_number = column.starts_with('>');
     is_number_.push_back(is_number);
@@ -30,7 +60,8 @@ void TextTable::AddRow(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string TextTable::ToText() const {
+// 0: a column that is empty.
+std::vector<size_t> TextTable::Widths() const {
   std::vector<size_t> widths(names_.size(), 0);
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
@@ -38,12 +69,22 @@ std::string TextTable::ToText() const {
   for (size_t i = 0; i < names_.size(); ++i) {
     if (widths[i] > 0) widths[i] = std::max(widths[i], WidthOf(names_[i]));
   }
+  return widths;
+}
+
+size_t TextTable::Width() const {
+  size_t width = 0;
+  for (const size_t own : Widths()) width += own == 0 ? 0 : own + (width > 0 ? kGap : 0);
+  return width;
+}
+
+std::string TextTable::Part(const Columns& shown, const std::vector<size_t>& widths,
+                            size_t gap) const {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
     std::string line;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      if (widths[i] == 0) continue;
-      if (!line.empty()) line += "  ";
+    for (const size_t i : shown) {
+      if (!line.empty()) line += std::string(gap, ' ');
       const std::string blanks(widths[i] - WidthOf(cells[i]), ' ');
       line += is_number_[i] ? blanks + cells[i] : cells[i] + blanks;
     }
@@ -52,6 +93,49 @@ std::string TextTable::ToText() const {
   };
   add_line(names_);
   for (const auto& row : rows_) add_line(row);
+  return text;
+}
+
+// What does not fit goes on in rows that have nothing else.
+TextTable TextTable::WithBrokenKeys(size_t most) const {
+  TextTable broken = *this;
+  broken.rows_.clear();
+  for (const std::vector<std::string>& row : rows_) {
+    const std::vector<std::string> lines = LinesOf(row[0], most);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      std::vector<std::string> cells = i == 0 ? row : std::vector<std::string>(row.size());
+      cells[0] = lines[i];
+      broken.AddRow(std::move(cells));
+    }
+  }
+  return broken;
+}
+
+std::string TextTable::ToText(size_t columns) const {
+  const std::vector<size_t> widths = Widths();
+  Columns keys;
+  Columns others;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (widths[i] > 0) (i < num_keys_ ? keys : others).push_back(i);
+  }
+  Columns all = keys;
+  all.insert(all.end(), others.begin(), others.end());
+  for (const size_t gap : {kGap, kNarrowGap}) {
+    if (columns == 0 || WidthOf(all, widths, gap) <= columns) return Part(all, widths, gap);
+  }
+  if (!is_number_[0] && widths[0] > columns / 2) {
+    const TextTable broken = WithBrokenKeys(columns / 2);
+    if (broken.Widths()[0] < widths[0]) return broken.ToText(columns);
+  }
+  std::string text;
+  for (size_t next = 0; next < others.size();) {
+    Columns shown = keys;
+    do {
+      shown.push_back(others[next++]);
+    } while (next < others.size() &&
+             WidthOf(shown, widths, kGap) + kGap + widths[others[next]] <= columns);
+    text += (text.empty() ? "" : "\n") + Part(shown, widths, kGap);
+  }
   return text;
 }
 

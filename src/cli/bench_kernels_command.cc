@@ -127,9 +127,10 @@ class BenchKernelsCommand final : public Command {
         BenchKernels(options, [&console](const std::string& what) { ShowStatus(console, what); });
     console.status.Clear();
     if (!report) return Forward(report);
-    const Result<> written = console.out.Write(json_  ? KernelsAsJson(*report)
-                                               : csv_ ? KernelsAsCsv(*report)
-                                                      : KernelsAsText(*report));
+    const Result<> written =
+        console.out.Write(json_  ? KernelsAsJson(*report)
+                          : csv_ ? KernelsAsCsv(*report)
+                                 : KernelsAsText(*report, console.answer_columns));
     if (!written) return written;
     return CheckBits(*report);
   }

@@ -46,7 +46,8 @@ class BenchLimitsCommand final : public Command {
         MeasureLimits(options, [&console](const std::string& what) { ShowStatus(console, what); });
     console.status.Clear();
     if (!report) return Forward(report);
-    return console.out.Write(json_ ? LimitsAsJson(*report) : LimitsAsText(*report));
+    return console.out.Write(json_ ? LimitsAsJson(*report)
+                                   : LimitsAsText(*report, console.answer_columns));
   }
 
  private:

@@ -118,7 +118,10 @@ class BenchModelCommand final : public Command {
     for (const std::string& note : csv_ ? report.notes : std::vector<std::string>()) {
       (void)console.err.Write("baton: note: " + note + "\n");
     }
-    return output_.Write({.text = [&] { return csv_ ? ModelAsCsv(report) : ModelAsText(report); },
+    return output_.Write({.text =
+                              [&](size_t columns) {
+                                return csv_ ? ModelAsCsv(report) : ModelAsText(report, columns);
+                              },
                           .json = [&] { return ModelAsJson(report); },
                           .svg = [&] { return ModelAsSvg(report); }},
                          console);

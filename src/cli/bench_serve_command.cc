@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/number_text.h"
 #include "bench/serve_suite.h"
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
@@ -126,11 +127,12 @@ class BenchServeCommand final : public Command {
     const Result<ServeReport> report = Measure(suite, console);
     console.status.Clear();
     if (!report) return compute_.Finish(Forward(report), console);
-    return compute_.Finish(report_output_.Write({.text = [&] { return ServeAsText(*report); },
-                                                 .json = [&] { return ServeAsJson(*report); },
-                                                 .svg = [&] { return ServeAsSvg(*report); }},
-                                                console),
-                           console);
+    return compute_.Finish(
+        report_output_.Write({.text = [&](size_t columns) { return ServeAsText(*report, columns); },
+                              .json = [&] { return ServeAsJson(*report); },
+                              .svg = [&] { return ServeAsSvg(*report); }},
+                             console),
+        console);
   }
 
  private:
@@ -153,9 +155,9 @@ class BenchServeCommand final : public Command {
     }
     if (MaxRunning() > MostClients()) return {};
     return Fail(ErrorCode::kInvalid,
-                fmt::format("--long-prompt needs a place beside the answers of {} clients; "
+                fmt::format("--long-prompt needs a place beside the answers of {}; "
                             "--max-running {} has none: make it {}, or leave it out",
-                            MostClients(), MaxRunning(), MostClients() + 1));
+                            CountOf(MostClients(), "client"), MaxRunning(), MostClients() + 1));
   }
 
   ServeSuiteOptions Suite() const {

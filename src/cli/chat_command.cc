@@ -134,7 +134,8 @@ class ChatSession {
       Complain(saved.error().message);
       return;
     }
-    Tell(fmt::format("Saved {} messages to '{}'.\n", conversation_.messages().size(), path));
+    Tell(fmt::format("Saved {} to '{}'.\n",
+                     CountOf(std::ssize(conversation_.messages()), "message"), path));
   }
 
   void Load(const std::string& path) {
@@ -143,11 +144,11 @@ class ChatSession {
       Complain(messages.error().message);
       return;
     }
-    const size_t num_loaded = messages->size();
+    const int64_t num_loaded = std::ssize(*messages);
     conversation_.Replace(std::move(*messages));
     is_cache_left_over_ = true;
     document_.clear();
-    Tell(fmt::format("Loaded {} messages.\n", num_loaded));
+    Tell(fmt::format("Loaded {}.\n", CountOf(num_loaded, "message")));
   }
 
   // One turn. A message that cannot be answered is told and dropped; the chat goes on.

@@ -59,11 +59,11 @@ Result<> CheckFitsContext(const std::vector<TokenId>& prompt, const LoadedModel&
   const auto num_tokens = static_cast<int64_t>(prompt.size());
   if (num_tokens < model.context_tokens) return {};
   const int64_t trained = model.model->spec().trained_context;
-  return Fail(
-      ErrorCode::kInvalid,
-      fmt::format("the prompt has {} tokens and leaves no room for an answer in the context "
-                  "of {}; raise --ctx (the model was trained for {}) or shorten the prompt",
-                  CountText(num_tokens), CountText(model.context_tokens), CountText(trained)));
+  return Fail(ErrorCode::kInvalid,
+              fmt::format("the prompt has {} and leaves no room for an answer in the context "
+                          "of {}; raise --ctx (the model was trained for {}) or shorten the prompt",
+                          CountOf(num_tokens, "token"), CountText(model.context_tokens),
+                          CountText(trained)));
 }
 
 }  // namespace baton

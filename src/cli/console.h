@@ -20,6 +20,7 @@ struct Console {
   Interrupt& interrupt;
   Clock& clock;
   int columns = 80;               // of the terminal that shows the status line
+  size_t answer_columns = 0;      // of the one that shows the answers; 0: none does
   bool interactive = false;       // a person types at `in` and reads `out`
   std::string cache_folder = {};  // where Baton keeps what it can make again; empty: nowhere
 };

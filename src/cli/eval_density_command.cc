@@ -3,7 +3,6 @@
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/open_model.h"
 #include "cli/progress.h"
 #include "cli/report_output.h"
 #include "evaluate/density_text.h"
@@ -13,6 +12,15 @@ namespace baton {
 namespace {
 
 constexpr int64_t kMaxIndex = 65535;
+
+bool IsAllKept(const std::vector<std::vector<BlockCounts>>& layers) {
+  for (const std::vector<BlockCounts>& heads : layers) {
+    for (const BlockCounts& head : heads) {
+      if (head.kept < head.candidates) return false;
+    }
+  }
+  return true;
+}
 
 class EvalDensityCommand final : public Command {
  public:
@@ -32,37 +40,27 @@ class EvalDensityCommand final : public Command {
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
     options.Group("Evaluation");
-    text_.Declare(options);
-    options.Integer({.names = "--tokens",
-                     .value = "N",
-                     .help = "Tokens of the prompt (default: the whole text, at most the context)"},
-                    {.min = 1, .max = ModelLimits::kMaxContext}, &tokens_);
+    prompt_.Declare(options);
     DeclarePolicy(options, &policy_);
     options.Parsed({.names = "--map",
                     .value = "LAYER:HEAD",
                     .help = "The layer and KV head whose blocks to map"},
                    [this](const std::string& given) { return TakeMap(given); });
     output_.Declare(options, "Write densities, and the map, as SVG besides");
-    compute_.DeclareWithoutPrefill(options);
+    compute_.DeclareWithoutPrefill(options,
+                                   "the prompt is read sparsely, by the policy of --sparse POLICY");
   }
 
   Result<> Check() override {
     if (Result<> model = model_.Check(); !model) return model;
-    return text_.Check();
+    return prompt_.Check();
   }
 
   Result<> Run(Console& console) override {
     if (Result<> opened = output_.Open(); !opened) return opened;
-    const Result<std::string> text = text_.Read(console);
-    if (!text) return Forward(text);
-    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
-    if (!load) return Forward(load);
-    if (!load->context_tokens.has_value()) load->context_tokens = tokens_;
-    Result<LoadedModel> model = OpenModel(*load, console);
-    if (!model) return Forward(model);
-    const Result<std::vector<TokenId>> tokens = PromptTokens(*model, *text, tokens_);
-    if (!tokens) return Forward(tokens);
-    return compute_.Finish(Measure(*tokens, *model, console), console);
+    Result<EvalPrompt> prompt = prompt_.Open(model_.path(), compute_, console);
+    if (!prompt) return Forward(prompt);
+    return compute_.Finish(Measure(*prompt, console), console);
   }
 
  private:
@@ -82,24 +80,30 @@ class EvalDensityCommand final : public Command {
     return Fail(ErrorCode::kInvalid, " takes LAYER:HEAD, two whole numbers, not '" + given + "'");
   }
 
-  Result<> Measure(const std::vector<TokenId>& tokens, LoadedModel& model, Console& console) {
+  Result<> Measure(EvalPrompt& prompt, Console& console) {
     DensityReport report = {.model = model_.path(),
-                            .text = text_.Name(),
-                            .num_tokens = std::ssize(tokens),
+                            .text = prompt_.Name(),
+                            .num_tokens = std::ssize(prompt.tokens),
                             .policy = policy_.value_or(DefaultSparsePolicy()),
                             .result = {}};
-    Progress progress(
-        console.status, console.clock,
-        {.what = "Reading", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    Progress progress(console.status, console.clock,
+                      {.what = "Reading",
+                       .unit = ProgressUnit::kTokens,
+                       .columns = console.columns,
+                       .lines = &console.err});
     const InterruptScope scope(console.interrupt);
     Result<DensityResult> result = MeasureDensity(
-        model, tokens, {.policy = report.policy, .map = map_},
+        prompt.model, prompt.tokens, {.policy = report.policy, .map = map_},
         [&](int64_t done, int64_t total) { progress.Update(done, total); },
         console.interrupt.requested());
     progress.Clear();
     if (!result) return Forward(result);
     report.result = *std::move(result);
-    return output_.Write({.text = [&] { return DensityAsText(report); },
+    if (IsAllKept(report.result.counts)) {
+      NoteNothingLeftOut({{.policy = report.policy, .lengths = {report.num_tokens}}}, prompt.model,
+                         console);
+    }
+    return output_.Write({.text = [&](size_t columns) { return DensityAsText(report, columns); },
                           .json = [&] { return DensityAsJson(report); },
                           .svg = [&] { return DensityAsSvg(report); }},
                          console);
@@ -107,10 +111,9 @@ class EvalDensityCommand final : public Command {
 
   ModelArgument model_;
   ComputeOptions compute_;
-  EvalText text_;
+  EvalPromptOptions prompt_;
   std::optional<SparsePolicy> policy_;
   std::optional<DenseHead> map_;
-  std::optional<int64_t> tokens_;
   ReportOutput output_;
 };
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/open_model.h"
 #include "cli/progress.h"
 #include "cli/report_output.h"
 #include "evaluate/divergence_text.h"
@@ -43,11 +43,7 @@ class EvalKlCommand final : public Command {
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
     options.Group("Evaluation");
-    text_.Declare(options);
-    options.Integer({.names = "--tokens",
-                     .value = "N",
-                     .help = "Tokens of the prompt (default: the whole text, at most the context)"},
-                    {.min = 1, .max = ModelLimits::kMaxContext}, &tokens_);
+    prompt_.Declare(options);
     DeclarePolicies(options, &policies_);
     options.Flag({.names = "--baselines",
                   .value = "",
@@ -62,12 +58,12 @@ class EvalKlCommand final : public Command {
         {.names = "--repeat", .value = "R", .help = "Rounds of timing; 0 for none (default: 3)"},
         {.min = 0, .max = kMaxRounds}, &repeat_);
     output_.Declare(options, "Write loss against time as SVG besides");
-    compute_.DeclareWithoutPrefill(options);
+    compute_.DeclareWithoutPrefill(options, kPoliciesInstead);
   }
 
   Result<> Check() override {
     if (Result<> model = model_.Check(); !model) return model;
-    if (Result<> text = text_.Check(); !text) return text;
+    if (Result<> text = prompt_.Check(); !text) return text;
     if (output_.has_plot() && repeat_ == 0) {
       return Fail(ErrorCode::kInvalid, "--plot shows times, and --repeat 0 takes none");
     }
@@ -83,35 +79,32 @@ class EvalKlCommand final : public Command {
 
   Result<> Run(Console& console) override {
     if (Result<> opened = output_.Open(); !opened) return opened;
-    const Result<std::string> text = text_.Read(console);
-    if (!text) return Forward(text);
-    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
-    if (!load) return Forward(load);
-    if (!load->context_tokens.has_value()) load->context_tokens = tokens_;
-    Result<LoadedModel> model = OpenModel(*load, console);
-    if (!model) return Forward(model);
-    const Result<std::vector<TokenId>> tokens = PromptTokens(*model, *text, tokens_);
-    if (!tokens) return Forward(tokens);
-    return compute_.Finish(Compare(*tokens, *model, console), console);
+    Result<EvalPrompt> prompt = prompt_.Open(model_.path(), compute_, console);
+    if (!prompt) return Forward(prompt);
+    return compute_.Finish(Compare(*prompt, console), console);
   }
 
  private:
-  Result<> Compare(const std::vector<TokenId>& tokens, LoadedModel& model, Console& console) {
+  Result<> Compare(EvalPrompt& prompt, Console& console) {
+    LoadedModel& model = prompt.model;
+    const int64_t num_tokens = std::ssize(prompt.tokens);
     DivergenceReport report = {
         .model = model_.path(),
-        .text = text_.Name(),
-        .num_tokens = std::ssize(tokens),
+        .text = prompt_.Name(),
+        .num_tokens = num_tokens,
         .isa = std::string(IsaName(model.options.isa)),
         .precision = model.options.precision == Precision::kExact ? "exact" : "fast",
         .num_threads = model.pool->num_threads(),
-        .sets = LastAndSpread(std::ssize(tokens), positions_.value_or(kDefaultPositions)),
+        .sets = LastAndSpread(num_tokens, positions_.value_or(kDefaultPositions)),
         .result = {}};
-    Progress progress(
-        console.status, console.clock,
-        {.what = "Comparing", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    Progress progress(console.status, console.clock,
+                      {.what = "Comparing",
+                       .unit = ProgressUnit::kTokens,
+                       .columns = console.columns,
+                       .lines = &console.err});
     const InterruptScope scope(console.interrupt);
     Result<DivergenceResult> result = MeasureDivergence(
-        model, tokens,
+        model, prompt.tokens,
         {.sets = report.sets,
          .policies = policies_,
          .num_rounds = static_cast<int>(repeat_.value_or(3))},
@@ -120,7 +113,15 @@ class EvalKlCommand final : public Command {
     progress.Clear();
     if (!result) return Forward(result);
     report.result = *std::move(result);
-    return output_.Write({.text = [&] { return DivergenceAsText(report); },
+    std::vector<NothingLeftOut> whole;
+    for (const PolicyDivergence& one : report.result.policies) {
+      const bool left_something = std::ranges::any_of(
+          one.report.layers,
+          [](const BlockCounts& layer) { return layer.kept < layer.candidates; });
+      if (!left_something) whole.push_back({.policy = one.policy, .lengths = {num_tokens}});
+    }
+    NoteNothingLeftOut(whole, model, console);
+    return output_.Write({.text = [&](size_t columns) { return DivergenceAsText(report, columns); },
                           .json = [&] { return DivergenceAsJson(report); },
                           .svg = [&] { return DivergenceAsSvg(report); }},
                          console);
@@ -128,9 +129,8 @@ class EvalKlCommand final : public Command {
 
   ModelArgument model_;
   ComputeOptions compute_;
-  EvalText text_;
+  EvalPromptOptions prompt_;
   std::vector<SparsePolicy> policies_;
-  std::optional<int64_t> tokens_;
   std::optional<int64_t> positions_;
   std::optional<int64_t> repeat_;
   bool has_baselines_ = false;

@@ -100,10 +100,10 @@ class EvalLogitsCommand final : public Command {
     if (ids->empty()) return Fail(ErrorCode::kInvalid, name + ": the list of token ids is empty");
     const auto num_tokens = static_cast<int64_t>(ids->size());
     if (positions_.has_value() && positions_->back() >= num_tokens) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("--positions names {}; the {} tokens of {} have the positions from 0 "
-                              "to {}",
-                              positions_->back(), CountText(num_tokens), name, num_tokens - 1));
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("--positions names {}; {} has {}, with the positions from 0 to {}",
+                      positions_->back(), name, CountOf(num_tokens, "token"), num_tokens - 1));
     }
     const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);

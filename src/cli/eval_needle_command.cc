@@ -1,13 +1,17 @@
 #include "cli/eval_needle_command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "base/number_text.h"
 #include "cli/bench_options.h"
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/open_model.h"
+#include "cli/note.h"
 #include "cli/progress.h"
 #include "cli/report_output.h"
 #include "evaluate/needle_text.h"
@@ -18,6 +22,7 @@ namespace {
 
 // Enough filler for a prompt: no token of it is longer on average.
 constexpr int64_t kFillerBytesPerToken = 8;
+constexpr std::array<int64_t, 4> kUsualLengths = {1000, 2000, 4000, 8000};
 
 class EvalNeedleCommand final : public Command {
  public:
@@ -45,7 +50,8 @@ class EvalNeedleCommand final : public Command {
     DeclareIntegers(options,
                     {.names = "--lengths",
                      .value = "LIST",
-                     .help = "Tokens of the prompts (default: 1000,2000,4000,8000)"},
+                     .help = "Tokens of the prompts (default: 1000,2000,4000,8000, as far as "
+                             "text and context have them)"},
                     {.min = NeedleLimits::kMinLength, .max = ModelLimits::kMaxContext}, &lengths_);
     DeclareIntegers(options,
                     {.names = "--depths",
@@ -62,11 +68,10 @@ class EvalNeedleCommand final : public Command {
                     {.min = 0, .max = (int64_t{1} << 53)}, &seed_);
     DeclarePolicies(options, &policies_);
     output_.Declare(options, "Write what was found by depth and length as SVG besides");
-    compute_.DeclareWithoutPrefill(options);
+    compute_.DeclareWithoutPrefill(options, kPoliciesInstead);
   }
 
   Result<> Check() override {
-    if (lengths_.empty()) lengths_ = {1000, 2000, 4000, 8000};
     if (depths_.empty()) depths_ = {0, 25, 50, 75, 100};
     if (policies_.empty()) policies_.push_back(DefaultSparsePolicy());
     return model_.Check();
@@ -74,24 +79,55 @@ class EvalNeedleCommand final : public Command {
 
   Result<> Run(Console& console) override {
     if (Result<> opened = output_.Open(); !opened) return opened;
-    const int64_t longest = *std::max_element(lengths_.begin(), lengths_.end());
+    TokensWanted wanted{.option = "--lengths", .usual = kUsualLengths.back()};
+    if (!lengths_.empty()) wanted.given = *std::ranges::max_element(lengths_);
     const auto seed = static_cast<uint64_t>(seed_.value_or(1));
     const Result<std::string> text =
-        text_.Check() ? text_.Read(console) : FillerText(longest * kFillerBytesPerToken, seed);
+        text_.Check()
+            ? text_.Read(console)
+            : FillerText(wanted.given.value_or(*wanted.usual) * kFillerBytesPerToken, seed);
     if (!text) return Forward(text);
-    Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
+    const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
-    if (!load->context_tokens.has_value()) load->context_tokens = longest;
-    Result<LoadedModel> model = OpenModel(*load, console);
+    Result<LoadedModel> model = OpenModelFor(wanted, *load, console);
     if (!model) return Forward(model);
+    if (Result<> chosen = ChooseLengths(*text, *model, console); !chosen) return chosen;
     return compute_.Finish(Measure(*text, seed, *model, console), console);
   }
 
  private:
+  // Without --lengths: the usual ones, as far as text and context have so many tokens.
+  Result<> ChooseLengths(const std::string& text, const LoadedModel& model, Console& console) {
+    if (!lengths_.empty()) return {};
+    const Result<std::vector<TokenId>> tokens =
+        model.tokenizer->Encode(text, {.add_special = false, .parse_special = false});
+    if (!tokens) return Forward(tokens);
+    const bool is_context = model.context_tokens < std::ssize(*tokens);
+    const int64_t most = is_context ? model.context_tokens : std::ssize(*tokens);
+    for (const int64_t length : kUsualLengths) {
+      if (length <= most) lengths_.push_back(length);
+    }
+    const std::string whole =
+        fmt::format("the {} has {}", is_context ? "context" : "text", CountOf(most, "token"));
+    if (lengths_.empty()) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("{}, fewer than the usual {} of a prompt; give smaller --lengths",
+                              whole, CountText(kUsualLengths.front())));
+    }
+    if (lengths_.size() < kUsualLengths.size()) {
+      Note(fmt::format("{}: prompts have up to {} instead of the usual {}", whole,
+                       CountText(lengths_.back()), CountText(kUsualLengths.back())),
+           console);
+    }
+    return {};
+  }
+
   Result<> Measure(const std::string& text, uint64_t seed, LoadedModel& model, Console& console) {
-    Progress progress(
-        console.status, console.clock,
-        {.what = "Searching", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    Progress progress(console.status, console.clock,
+                      {.what = "Searching",
+                       .unit = ProgressUnit::kTokens,
+                       .columns = console.columns,
+                       .lines = &console.err});
     const InterruptScope scope(console.interrupt);
     Result<NeedleResult> result = MeasureNeedles(
         model,
@@ -111,10 +147,24 @@ class EvalNeedleCommand final : public Command {
                                  .depths = depths_,
                                  .policies = policies_,
                                  .result = *std::move(result)};
-    return output_.Write({.text = [&] { return NeedleAsText(report); },
+    NoteWhatIsTooShort(model, console);
+    return output_.Write({.text = [&](size_t columns) { return NeedleAsText(report, columns); },
                           .json = [&] { return NeedleAsJson(report); },
                           .svg = [&] { return NeedleAsSvg(report); }},
                          console);
+  }
+
+  void NoteWhatIsTooShort(const LoadedModel& model, Console& console) const {
+    std::vector<NothingLeftOut> whole;
+    for (const SparsePolicy& policy : policies_) {
+      const std::optional<int64_t> first = FirstSparseLength(policy, model.model->spec());
+      NothingLeftOut& one = whole.emplace_back(NothingLeftOut{.policy = policy, .lengths = {}});
+      for (const int64_t length : lengths_) {
+        if (!first || length < *first) one.lengths.push_back(length);
+      }
+      std::ranges::sort(one.lengths);
+    }
+    NoteNothingLeftOut(whole, model, console);
   }
 
   ModelArgument model_;

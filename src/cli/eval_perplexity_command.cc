@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
+#include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
@@ -39,10 +40,10 @@ std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window,
 std::string FiguresAsText(const PerplexityFigures& figures, int64_t window,
                           const std::optional<SparsePolicy>& policy) {
   return fmt::format(
-      "perplexity   {:.6f}  ({} targets in {} windows of {} tokens)\nsecond half  {:.6f}  ({} "
-      "targets)\npolicy       {}\n",
-      figures.perplexity(), CountText(figures.count), CountText(std::ssize(figures.window_nll)),
-      CountText(window), figures.second_half_perplexity(), CountText(figures.second_half_count),
+      "perplexity   {:.6f}  ({} in {} of {})\nsecond half  {:.6f}  ({})\npolicy       {}\n",
+      figures.perplexity(), CountOf(figures.count, "target"),
+      CountOf(std::ssize(figures.window_nll), "window"), CountOf(window, "token"),
+      figures.second_half_perplexity(), CountOf(figures.second_half_count, "target"),
       PrefillText(policy));
 }
 
@@ -106,9 +107,9 @@ class EvalPerplexityCommand final : public Command {
         *tokens, has_bos ? std::optional<TokenId>(tokenizer.bos()) : std::nullopt, window);
     if (windows.empty()) {
       return Fail(ErrorCode::kInvalid,
-                  fmt::format("the text has {} tokens, too few for one window of {}; choose a "
+                  fmt::format("the text has {}, too few for one window of {}; choose a "
                               "smaller --window",
-                              CountText(std::ssize(*tokens)), CountText(window)));
+                              CountOf(std::ssize(*tokens), "token"), CountText(window)));
     }
     if (max_windows_.has_value() && *max_windows_ < static_cast<int64_t>(windows.size())) {
       windows.resize(static_cast<size_t>(*max_windows_));
@@ -123,9 +124,11 @@ class EvalPerplexityCommand final : public Command {
                    Console& console) {
     Result<Generator> generator = Generator::Make(model);
     if (!generator) return Forward(generator);
-    Progress progress(
-        console.status, console.clock,
-        {.what = "Evaluating", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    Progress progress(console.status, console.clock,
+                      {.what = "Evaluating",
+                       .unit = ProgressUnit::kTokens,
+                       .columns = console.columns,
+                       .lines = &console.err});
     const InterruptScope scope(console.interrupt);
     const Result<PerplexityFigures> figures = MeasurePerplexity(
         windows, model, *generator,
@@ -136,6 +139,9 @@ class EvalPerplexityCommand final : public Command {
     const int64_t window = static_cast<int64_t>(windows.front().size());
     const Result<std::optional<SparsePolicy>> policy = PolicyOfPrompt({}, window, model);
     if (!policy) return Forward(policy);
+    if (*policy && window < FirstSparseLength(**policy, model.model->spec()).value_or(window + 1)) {
+      NoteNothingLeftOut({{.policy = **policy, .lengths = {window}}}, model, console);
+    }
     return console.out.Write(json_ ? FiguresAsJson(*figures, window, *policy)
                                    : FiguresAsText(*figures, window, *policy));
   }

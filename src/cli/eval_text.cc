@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/number_text.h"
 #include "cli/input.h"
+#include "cli/note.h"
+#include "cli/open_model.h"
 #include "engine/prefill_wish.h"
+#include "model/model_spec.h"
 
 namespace baton {
 namespace {
@@ -19,6 +25,54 @@ Result<> TakePolicy(const std::string& given, std::optional<SparsePolicy>* polic
 }
 
 }  // namespace
+
+Result<LoadedModel> OpenModelFor(const TokensWanted& wanted, LoadOptions options,
+                                 Console& console) {
+  const Result<int64_t> context = ContextOf(options);
+  if (!context) return Forward(context);
+  if (wanted.given.value_or(0) > *context) {
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("{} asks for {}, and the context has {}; ask for fewer, or give a "
+                            "larger --ctx",
+                            wanted.option, CountOf(*wanted.given, "token"), CountText(*context)));
+  }
+  if (!options.context_tokens) {
+    options.context_tokens =
+        std::min(*context, wanted.given.value_or(wanted.usual.value_or(*context)));
+  }
+  return OpenModel(options, console);
+}
+
+Result<std::vector<TokenId>> TakeTokens(TextTokens text, const TokensWanted& wanted,
+                                        const LoadedModel& model, Console& console) {
+  const int64_t size = std::ssize(text.tokens);
+  if (wanted.given && size < *wanted.given) {
+    return Fail(
+        ErrorCode::kInvalid,
+        fmt::format("{}: has {}, fewer than the {} wanted; give a longer text or a smaller "
+                    "{}",
+                    text.name, CountOf(size, "token"), CountText(*wanted.given), wanted.option));
+  }
+  if (wanted.given) {
+    text.tokens.resize(static_cast<size_t>(*wanted.given));
+    return std::move(text.tokens);
+  }
+  const bool is_usual = wanted.usual && *wanted.usual <= model.context_tokens;
+  const int64_t most = is_usual ? *wanted.usual : model.context_tokens;
+  if (size > most) {
+    Note(fmt::format("{}: the first {} of {} are read, {}", text.name, CountText(most),
+                     CountOf(size, "token"),
+                     is_usual ? fmt::format("unless {} says otherwise", wanted.option)
+                              : "as many as the context has"),
+         console);
+    text.tokens.resize(static_cast<size_t>(most));
+  } else if (wanted.usual && size < *wanted.usual) {
+    Note(fmt::format("{}: has {}, fewer than the usual {}; all are read", text.name,
+                     CountOf(size, "token"), CountText(*wanted.usual)),
+         console);
+  }
+  return std::move(text.tokens);
+}
 
 void EvalText::Declare(OptionSet& options) {
   options.File({.names = "--text",
@@ -45,21 +99,31 @@ std::string EvalText::Name() const {
   return slash == std::string::npos ? *path_ : path_->substr(slash + 1);
 }
 
-Result<std::vector<TokenId>> PromptTokens(const LoadedModel& model, const std::string& text,
-                                          std::optional<int64_t> wanted) {
+void EvalPromptOptions::Declare(OptionSet& options) {
+  text_.Declare(options);
+  options.Integer({.names = "--tokens",
+                   .value = "N",
+                   .help = "Tokens of the prompt, from the text's start (default: the whole text, "
+                           "at most the context)"},
+                  {.min = 1, .max = ModelLimits::kMaxContext}, &tokens_);
+}
+
+Result<EvalPrompt> EvalPromptOptions::Open(const std::string& model_path, ComputeOptions& compute,
+                                           Console& console) const {
+  const Result<std::string> text = text_.Read(console);
+  if (!text) return Forward(text);
+  const Result<LoadOptions> load = compute.ToLoadOptions(model_path, console.clock);
+  if (!load) return Forward(load);
+  const TokensWanted wanted{.given = tokens_};
+  Result<LoadedModel> model = OpenModelFor(wanted, *load, console);
+  if (!model) return Forward(model);
   Result<std::vector<TokenId>> tokens =
-      model.tokenizer->Encode(text, {.add_special = true, .parse_special = false});
+      model->tokenizer->Encode(*text, {.add_special = true, .parse_special = false});
   if (!tokens) return Forward(tokens);
-  const int64_t size = std::ssize(*tokens);
-  if (size == 0) return Fail(ErrorCode::kInvalid, "the text is empty");
-  if (wanted.has_value() && size < *wanted) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("the text has {} tokens, fewer than the {} wanted; give a longer text "
-                            "or a smaller number",
-                            CountText(size), CountText(*wanted)));
-  }
-  tokens->resize(static_cast<size_t>(wanted.value_or(std::min(size, model.context_tokens))));
-  return tokens;
+  if (tokens->empty()) return Fail(ErrorCode::kInvalid, "the text is empty");
+  tokens = TakeTokens({.name = Name(), .tokens = *std::move(tokens)}, wanted, *model, console);
+  if (!tokens) return Forward(tokens);
+  return EvalPrompt{.model = *std::move(model), .tokens = *std::move(tokens)};
 }
 
 void DeclarePolicies(OptionSet& options, std::vector<SparsePolicy>* policies) {
@@ -85,6 +149,12 @@ void DeclarePolicy(OptionSet& options, std::optional<SparsePolicy>* policy) {
                   .help = "A policy of --prefill sparse, as words 'name=value' (docs/sparse.md; "
                           "default: the default policy)"},
                  [policy](const std::string& given) { return TakePolicy(given, policy); });
+}
+
+void NoteNothingLeftOut(const std::vector<NothingLeftOut>& all, const LoadedModel& model,
+                        Console& console) {
+  const std::string text = NothingLeftOutText(all, model.model->spec());
+  if (!text.empty()) Note(text, console);
 }
 
 }  // namespace baton

@@ -3,6 +3,7 @@
 #include "cli/inspect_report.h"
 #include "cli/inspect_text.h"
 #include "cli/model_argument.h"
+#include "cli/model_options.h"
 #include "format/gguf.h"
 #include "model/model_spec.h"
 
@@ -14,7 +15,7 @@ class InspectCommand final : public Command {
   CommandText Text() const override {
     return {.name = "inspect",
             .summary = "what is in a model file and what it costs to run",
-            .usages = {"MODEL [--json] [--ctx N]"},
+            .usages = {"MODEL [--json] [--ctx N] [--tune-file FILE]"},
             .description = {"Reads the header of a model file and prints architecture, sizes, "
                             "tensor types, tokenizer, chat template, the memory of the KV cache "
                             "and of a whole context, and what Baton lacks to run the file, if "
@@ -33,6 +34,7 @@ class InspectCommand final : public Command {
                      .help = "Context to count the memory for (default: what the model was "
                              "trained for)"},
                     {.min = 1, .max = ModelLimits::kMaxContext}, &context_);
+    DeclareTuneFile(options, &tune_file_);
   }
 
   Result<> Check() override { return model_.Check(); }
@@ -40,7 +42,8 @@ class InspectCommand final : public Command {
   Result<> Run(Console& console) override {
     const Result<GgufFile> file = GgufFile::Open(model_.path());
     if (!file) return Forward(file);
-    const InspectReport report = MakeInspectReport(*file, context_);
+    const InspectReport report =
+        MakeInspectReport(*file, {.context_tokens = context_, .tune_file = tune_file_});
     return console.out.Write(json_ ? InspectJson(report) : InspectText(report));
   }
 
@@ -48,6 +51,7 @@ class InspectCommand final : public Command {
   ModelArgument model_;
   bool json_ = false;
   std::optional<int64_t> context_;
+  std::optional<std::string> tune_file_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "engine/model_parts.h"
 #include "engine/tune_file.h"
+#include "forward/step_forward.h"
 #include "kernels/sparse_policy_text.h"
 #include "model/weight_plan.h"
 #include "tensor/kv_record.h"
@@ -173,26 +174,35 @@ std::optional<PackedFacts> ReadPackedFacts(const GgufFile& file, const ModelPart
   return facts;
 }
 
-std::optional<TuneFacts> ReadTuneFacts(const GgufFile& file, const ModelParts& parts) {
-  TuneFacts facts{.path = TunePathOf(file)};
-  if (parts.tuning) {
-    facts.policy = PolicyText(parts.tuning->policy);
-    facts.break_even_tokens = parts.tuning->break_even_tokens;
+// Of a file that is named; else of that beside the model, which may be missing.
+std::optional<TuneFacts> ReadTuneFacts(const GgufFile& file, const ModelParts& parts,
+                                       const std::optional<std::string>& named) {
+  const std::string usual = TunePathOf(file);
+  TuneFacts facts{.path = named.value_or(usual)};
+  Result<Tuning> tuning = parts.tuning;
+  if (named && parts.spec) {
+    tuning = ReadTuneFile(*named, {.usual_path = usual,
+                                   .fingerprint = parts.fingerprint,
+                                   .model = PolicyModelOf(*parts.spec)});
+  }
+  if (tuning) {
+    facts.policy = PolicyText(tuning->policy);
+    facts.break_even_tokens = tuning->break_even_tokens;
     return facts;
   }
-  const Error& error = parts.tuning.error();
-  if (error.code == ErrorCode::kNotFound) return std::nullopt;
+  const Error& error = tuning.error();
+  if (error.code == ErrorCode::kNotFound && !named) return std::nullopt;
   const std::string place = facts.path + ": ";
   facts.fault = error.message.substr(error.message.starts_with(place) ? place.size() : 0);
   return facts;
 }
 
 // The parts as loading would take them, and what it would lack.
-void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, InspectReport& report) {
+void AddParts(const GgufFile& file, const InspectOptions& options, InspectReport& report) {
   const ModelParts parts =
       ReadModelParts(file, {.path = file.name(),
                             .num_threads = ReadCpuTopology().num_compute_threads(),
-                            .context_tokens = context_tokens});
+                            .context_tokens = options.context_tokens});
   if (parts.spec) {
     AddSpec(*parts.spec, report);
     for (const std::string_view name : UnusedTensors(file, PlanWeights(*parts.spec))) {
@@ -201,7 +211,7 @@ void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
   }
   if (parts.needs) AddMemory(*parts.needs, parts.context_tokens, report);
   report.packed = ReadPackedFacts(file, parts);
-  report.tuned = ReadTuneFacts(file, parts);
+  report.tuned = ReadTuneFacts(file, parts, options.tune_file);
   // The report has the file's name already.
   const std::string place = file.name() + ": ";
   for (const Error& error : parts.lacks) {
@@ -212,7 +222,7 @@ void AddParts(const GgufFile& file, std::optional<int64_t> context_tokens, Inspe
 
 }  // namespace
 
-InspectReport MakeInspectReport(const GgufFile& file, std::optional<int64_t> context_tokens) {
+InspectReport MakeInspectReport(const GgufFile& file, const InspectOptions& options) {
   InspectReport report;
   report.path = file.name();
   report.parts.assign(file.part_paths().begin(), file.part_paths().end());
@@ -227,7 +237,7 @@ InspectReport MakeInspectReport(const GgufFile& file, std::optional<int64_t> con
   report.tensor_types = CountTypes(file);
   report.tokenizer = ReadTokenizer(file);
   if (file.Has(kTemplateKey)) report.chat_template = StringOrEmpty(file, kTemplateKey);
-  AddParts(file, context_tokens, report);
+  AddParts(file, options, report);
   return report;
 }
 

@@ -110,8 +110,14 @@ struct InspectReport {
   std::vector<std::string> lacks;
 };
 
-// Reads the report of an open file. `context_tokens`: for the memory; nothing means what the model
-// was trained for.
-InspectReport MakeInspectReport(const GgufFile& file, std::optional<int64_t> context_tokens);
+struct InspectOptions {
+  // For the memory; nothing: what the model was trained for.
+  std::optional<int64_t> context_tokens;
+  // Nothing: that beside the model, if there is one.
+  std::optional<std::string> tune_file;
+};
+
+// Reads the report of an open file.
+InspectReport MakeInspectReport(const GgufFile& file, const InspectOptions& options);
 
 }  // namespace baton

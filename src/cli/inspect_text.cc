@@ -33,8 +33,8 @@ class Lines {
   void AddWhole(std::string_view label, std::string_view value) {
     text_ += fmt::format("{:<{}}{}\n", label, kValueColumn, value);
   }
-  void AddIf(std::string_view label, const std::optional<int64_t>& value, std::string_view unit) {
-    if (value.has_value()) Add(label, fmt::format("{}{}", CountText(*value), unit));
+  void AddIf(std::string_view label, const std::optional<int64_t>& value) {
+    if (value.has_value()) Add(label, CountText(*value));
   }
   std::string Take() { return std::move(text_); }
 
@@ -65,26 +65,28 @@ std::string BaseText(double base) {
 
 void AddModelLines(const InspectReport& report, Lines& lines) {
   const SizeFacts& sizes = report.sizes;
-  lines.AddIf("layers", sizes.layers, "");
-  lines.AddIf("width", sizes.hidden_size, "");
-  lines.AddIf("feed-forward", sizes.feed_forward_size, "");
+  lines.AddIf("layers", sizes.layers);
+  lines.AddIf("width", sizes.hidden_size);
+  lines.AddIf("feed-forward", sizes.feed_forward_size);
   const std::string heads = HeadsText(sizes);
   if (!heads.empty()) lines.Add("heads", heads);
-  lines.AddIf("trained context", sizes.trained_context, " tokens");
+  if (sizes.trained_context) {
+    lines.Add("trained context", CountOf(*sizes.trained_context, "token"));
+  }
   if (report.has_spec) {
     lines.Add("output head", report.has_tied_output ? "tied to the embedding" : "its own");
   }
   for (const RopeFacts& rope : report.ropes) {
-    std::string text =
-        fmt::format("base {}, {}, {} layers", BaseText(rope.base), rope.layout, rope.num_layers);
+    std::string text = fmt::format("base {}, {}, {}", BaseText(rope.base), rope.layout,
+                                   CountOf(rope.num_layers, "layer"));
     if (rope.scaling != "none") text += fmt::format(", scaling {}", rope.scaling);
     if (rope.factor != 1) text += fmt::format(" by {}", rope.factor);
     lines.Add("rope", text);
   }
   if (report.sliding_window > 0) {
     lines.Add("sliding window",
-              fmt::format("{} tokens in {} of {} layers", CountText(report.sliding_window),
-                          report.num_window_layers, sizes.layers.value_or(0)));
+              fmt::format("{} in {} of {}", CountOf(report.sliding_window, "token"),
+                          report.num_window_layers, CountOf(sizes.layers.value_or(0), "layer")));
   }
 }
 
@@ -95,9 +97,9 @@ void AddTokenizerLines(const InspectReport& report, Lines& lines) {
   } else {
     std::string text = Printable(tokenizer.model, kMaxPieceBytes);
     if (!tokenizer.pre.empty()) text += " / " + Printable(tokenizer.pre, kMaxPieceBytes);
-    text += fmt::format(", {} tokens", CountText(tokenizer.num_tokens));
+    text += fmt::format(", {}", CountOf(tokenizer.num_tokens, "token"));
     if (tokenizer.num_merges > 0)
-      text += fmt::format(", {} merges", CountText(tokenizer.num_merges));
+      text += fmt::format(", {}", CountOf(tokenizer.num_merges, "merge"));
     lines.Add("tokenizer", text);
   }
   std::string special;
@@ -125,8 +127,8 @@ void AddCostLines(const InspectReport& report, Lines& lines) {
   if (!report.memory.has_value()) return;
   const MemoryFacts& memory = *report.memory;
   lines.Add("memory",
-            fmt::format("{} for a context of {} tokens: weights {}, kv cache {}, workspace {}",
-                        BytesText(memory.total_bytes()), CountText(memory.context_tokens),
+            fmt::format("{} for a context of {}: weights {}, kv cache {}, workspace {}",
+                        BytesText(memory.total_bytes()), CountOf(memory.context_tokens, "token"),
                         BytesText(memory.weight_bytes), BytesText(memory.kv_bytes),
                         BytesText(memory.workspace_bytes)));
 }
@@ -181,7 +183,7 @@ std::string TuneText(const TuneFacts& tuned) {
   if (!tuned.fault.empty()) return "of no use: " + Printable(tuned.fault, 4096);
   const std::string from =
       tuned.break_even_tokens
-          ? fmt::format("faster beyond {} tokens", CountText(*tuned.break_even_tokens))
+          ? fmt::format("faster beyond {}", CountOf(*tuned.break_even_tokens, "token"))
           : std::string("faster at no length that was measured");
   return fmt::format("{}; {}", from, tuned.policy);
 }
@@ -208,14 +210,14 @@ std::string InspectText(const InspectReport& report) {
                                 ? "not stated"
                                 : Printable(report.architecture, kMaxPieceBytes));
   if (report.num_tensors > 0) {
-    lines.Add("parameters", fmt::format("{} in {} tensors", ParametersText(report.num_parameters),
-                                        CountText(report.num_tensors)));
+    lines.Add("parameters", fmt::format("{} in {}", ParametersText(report.num_parameters),
+                                        CountOf(report.num_tensors, "tensor")));
   }
   AddModelLines(report, lines);
   for (const TensorTypeUse& use : report.tensor_types) {
     lines.Add(&use == &report.tensor_types.front() ? "tensor types" : "",
-              fmt::format("{:<8}{:>5} tensors  {:>10}", use.type, CountText(use.num_tensors),
-                          BytesText(use.bytes)));
+              fmt::format("{:<8}{:>5} {:<7}  {:>10}", use.type, CountText(use.num_tensors),
+                          use.num_tensors == 1 ? "tensor" : "tensors", BytesText(use.bytes)));
   }
   AddTokenizerLines(report, lines);
   AddCostLines(report, lines);

@@ -94,6 +94,9 @@ int main(int argc, char** argv) {
       .interrupt = **interrupt,
       .clock = clock,
       .columns = baton::TerminalColumns(STDERR_FILENO),
+      .answer_columns = ::isatty(STDOUT_FILENO) == 1
+                            ? static_cast<size_t>(baton::TerminalColumns(STDOUT_FILENO))
+                            : 0,
       .interactive = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1,
       .cache_folder = CacheFolder()};
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -7,7 +7,7 @@ namespace {
 
 // What other commands make of the model: only they write it.
 std::vector<CompanionFile> CompanionsOfModel() {
-  return {{.ending = ".packed"}, {.ending = ".tune.json", .writer = "--output"}};
+  return {{.ending = ".packed"}, {.ending = ".tune.json", .writer = "--tune-file"}};
 }
 
 }  // namespace

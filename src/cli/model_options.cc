@@ -14,6 +14,13 @@ constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
 
 }  // namespace
 
+void DeclareTuneFile(OptionSet& options, std::optional<std::string>* tune_file) {
+  options.File({.names = "--tune-file",
+                .value = "FILE",
+                .help = "What baton tune found for the model (default: MODEL.tune.json)"},
+               tune_file);
+}
+
 void DeclareNoPacked(OptionSet& options, bool* no_packed) {
   options.Flag({.names = "--no-packed",
                 .value = "",
@@ -29,7 +36,8 @@ void ComputeOptions::Declare(OptionSet& options) {
   profile_.Declare(options);
 }
 
-void ComputeOptions::DeclareWithoutPrefill(OptionSet& options) {
+void ComputeOptions::DeclareWithoutPrefill(OptionSet& options, const std::string& instead) {
+  options.Elsewhere("--prefill", instead);
   options.Group("Computing (none but --precision changes a bit of the result)");
   DeclareMachine(options);
   DeclareNoPacked(options, &no_packed_);
@@ -87,12 +95,21 @@ void ComputeOptions::DeclarePrefill(OptionSet& options) {
                    sparse_ = *std::move(policy);
                    return {};
                  });
+  DeclareTuneFile(options, &tune_file_);
 }
 
-Result<> ComputeOptions::Check() const {
+Result<> ComputeOptions::CheckForRequests() const {
   if (!sparse_ || prefill_name_ == "sparse") return {};
   return Fail(ErrorCode::kInvalid,
               "--sparse says what a sparse prefill keeps; it needs --prefill sparse");
+}
+
+Result<> ComputeOptions::Check() const {
+  if (Result<> sound = CheckForRequests(); !sound) return sound;
+  if (!tune_file_ || Tuned() != TunedPrefill::kNone) return {};
+  return Fail(ErrorCode::kInvalid,
+              "--tune-file is read by --prefill auto, and by --prefill sparse without --sparse; "
+              "give one of them, too");
 }
 
 Result<> ComputeOptions::Finish(Result<> done, Console& console) {
@@ -118,6 +135,7 @@ Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock
                      .chunk_tokens = chunk_.value_or(LoadOptions().chunk_tokens),
                      .prefill_policy = sparse_,
                      .tuned_prefill = Tuned(),
+                     .tune_file = tune_file_,
                      .recorder = *recorder,
                      .use_packed_file = !no_packed_,
                      .chat_template_name = std::nullopt,

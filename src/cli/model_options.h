@@ -15,16 +15,20 @@
 
 namespace baton {
 
-// --threads, --chunk, --isa, --ctx, --precision, --prefill, --sparse, --no-packed, --profile,
-// --trace.
+// --threads, --chunk, --isa, --ctx, --precision, --prefill, --sparse, --tune-file, --no-packed,
+// --profile, --trace.
 class ComputeOptions {
  public:
   void Declare(OptionSet& options);
-  // All but --prefill and --sparse: for commands that read a prompt in several ways.
-  void DeclareWithoutPrefill(OptionSet& options);
+  // All but --prefill, --sparse and --tune-file: for commands that read a prompt in several ways.
+  // `instead`: what says there how prompts are read, for who gives --prefill.
+  void DeclareWithoutPrefill(OptionSet& options, const std::string& instead);
 
-  // What the options say to each other. Errors: invalid (--sparse without --prefill sparse).
+  // What the options say to each other. Errors: invalid (--sparse without --prefill sparse,
+  // --tune-file where nothing reads it).
   Result<> Check() const;
+  // The same where requests may ask for other prefill than the options.
+  Result<> CheckForRequests() const;
 
   // How to open the model at `path`; threads default to what this process may use. The clock is
   // that of the profile, and outlives this object's use. Errors: as ProfileOption::Recorder.
@@ -45,10 +49,14 @@ class ComputeOptions {
   std::optional<std::string> precision_name_;
   std::optional<std::string> prefill_name_;
   std::optional<SparsePolicy> sparse_;
+  std::optional<std::string> tune_file_;
   std::optional<Isa> isa_;
   bool no_packed_ = false;
   ProfileOption profile_;
 };
+
+// --tune-file alone, of commands that read one.
+void DeclareTuneFile(OptionSet& options, std::optional<std::string>* tune_file);
 
 // --no-packed alone.
 void DeclareNoPacked(OptionSet& options, bool* no_packed);

@@ -1,26 +1,14 @@
 #include "cli/open_model.h"
 
-#include <fmt/format.h>
-
 #include <string>
-#include <vector>
 
-#include "cli/printable.h"
+#include "cli/note.h"
 #include "cli/progress.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "format/gguf.h"
+#include "model/arch/architecture.h"
 
 namespace baton {
-namespace {
-
-constexpr size_t kMaxNoteBytes = 1024;
-
-void Note(const std::string& text, Console& console) {
-  // A note that cannot be written stops nothing.
-  (void)console.err.Write(fmt::format("baton: note: {}\n", Printable(text, kMaxNoteBytes)));
-}
-
-}  // namespace
 
 Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
   Progress progress(console.status, console.clock,
@@ -33,6 +21,15 @@ Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
   if (!model) return model;
   for (const std::string& warning : model->warnings) Note(warning, console);
   return model;
+}
+
+Result<int64_t> ContextOf(const LoadOptions& options) {
+  if (options.context_tokens) return *options.context_tokens;
+  const Result<GgufFile> file = GgufFile::Open(options.path);
+  if (!file) return Forward(file);
+  const Result<ModelSpec> spec = ReadModelSpec(*file);
+  if (!spec) return Forward(spec);
+  return spec->trained_context;
 }
 
 Result<Tokenizer> OpenTokenizer(const std::string& path) {

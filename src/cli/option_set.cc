@@ -166,6 +166,10 @@ void OptionSet::Choice(OptionText text, std::vector<std::string> choices,
   });
 }
 
+void OptionSet::Elsewhere(std::string name, std::string instead) {
+  elsewhere_[std::move(name)] = std::move(instead);
+}
+
 Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
   const auto options_end = std::find(arguments.begin(), arguments.end(), "--");
   Result<std::vector<std::string>> split = SplitAtEquals({arguments.begin(), options_end});
@@ -191,6 +195,9 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
   for (const std::string& extra : extras) {
     if (extra.size() < 2 || !extra.starts_with('-')) continue;
     const std::string name = extra.substr(0, extra.find('='));
+    if (const auto known = elsewhere_.find(name); known != elsewhere_.end()) {
+      return Fail(ErrorCode::kInvalid, fmt::format("there is no {} here: {}", name, known->second));
+    }
     return Fail(ErrorCode::kInvalid,
                 fmt::format("unknown option '{}'{}", name, DidYouMean(name, LongNames())));
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -82,6 +83,10 @@ class OptionSet {
   // One word of a list.
   void Choice(OptionText text, std::vector<std::string> choices, std::optional<std::string>* value);
 
+  // An option that other commands have and this one has not, by its long name: who gives it is told
+  // what takes its place here.
+  void Elsewhere(std::string name, std::string instead);
+
   // Reads the arguments of the command. Errors: invalid, with a sentence for the user.
   Result<> Parse(const std::vector<std::string>& arguments);
 
@@ -121,6 +126,7 @@ class OptionSet {
 
   std::string group_ = "Options";
   std::vector<Option> options_;
+  std::map<std::string, std::string> elsewhere_;  // by name
 };
 
 // Wraps words at spaces so that no line is longer than `columns`, each new line indented; a word

@@ -70,7 +70,8 @@ class PackCommand final : public Command {
     if (check_) {
       if (Result<> same = Compare(*file, *packed, console); !same) return same;
     }
-    return console.out.Write(fmt::format("{}: {} matrices, {}{}\n", path, packed->num_entries(),
+    return console.out.Write(fmt::format("{}: {} {}, {}{}\n", path, packed->num_entries(),
+                                         packed->num_entries() == 1 ? "matrix" : "matrices",
                                          BytesText(packed->file_bytes()),
                                          check_ ? ", up to date and whole" : ""));
   }

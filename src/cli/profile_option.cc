@@ -155,9 +155,9 @@ Result<> ProfileOption::Report(Console& console) {
   if (written) written = trace_->Finish(json.size());
   if (!written || recorder_->spans_left_out() == 0) return written;
   return console.err.Write(
-      fmt::format("baton: note: {} operations are not in the trace, which "
+      fmt::format("baton: note: {} left out of the trace, which "
                   "keeps the first {}\n",
-                  CountText(recorder_->spans_left_out()),
+                  CountOf(recorder_->spans_left_out(), "operation"),
                   CountText(static_cast<int64_t>(OpRecorder::kMaxSpans))));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "cli/output.h"
 #include "cli/terminal.h"
 
 namespace baton {
@@ -22,11 +23,16 @@ struct ProgressMoment {
   int columns = 80;
 };
 
-// The line that shows it: what, bar, share, amount, rate, time left; parts that do not fit are left
-// out, the last first. Never longer than columns − 1.
+// The line that shows it: what, share, bar, amount, rate, time left. Where not all fits the bar is
+// shorter; then rate, amount and bar are left out, in this order, and the time left at last. Never
+// longer than columns − 1.
 std::string RenderProgress(const ProgressMoment& moment);
 
-// Draws on the status line once a second has passed, ten times a second at most.
+// The same without a bar, for what is no terminal.
+std::string ProgressLine(const ProgressMoment& moment);
+
+// Draws on the status line once a second has passed, ten times a second at most. Without a live
+// status line work of minutes can write lines instead: one after ten seconds, then every 30.
 // Threads: one.
 class Progress {
  public:
@@ -34,8 +40,9 @@ class Progress {
     std::string what;
     ProgressUnit unit = ProgressUnit::kTokens;
     int columns = 80;
+    Output* lines = nullptr;  // null: no lines
   };
-  // Time counts from here. Requires: `line` and `clock` outlive the object.
+  // Time counts from here. Requires: `line`, `clock` and `lines` outlive the object.
   Progress(StatusLine& line, Clock& clock, Options options);
   // Clears the line.
   ~Progress();
@@ -46,11 +53,15 @@ class Progress {
   void Clear();
 
  private:
+  ProgressMoment MomentAt(int64_t now_ns, int64_t done, int64_t total) const;
+  void UpdateLines(int64_t now_ns, int64_t done, int64_t total);
+
   StatusLine& line_;
   Clock& clock_;
   Options options_;
   int64_t start_ns_;
   std::optional<int64_t> drawn_ns_;
+  int64_t next_line_ns_;
 };
 
 }  // namespace baton

@@ -28,6 +28,43 @@ TEST(RenderProgress, ShowsShareAmountRateAndTimeLeft) {
             "300.0 tokens/s  15.0 s left");
 }
 
+// Who waits for minutes wants to know how long: the time left is the last to go.
+TEST(RenderProgress, ATerminalOf80ColumnsShowsTheTimeLeft) {
+  ProgressMoment moment{.what = "Tuning",
+                        .unit = ProgressUnit::kTokens,
+                        .done = 123'456,
+                        .total = 1'234'567,
+                        .elapsed_seconds = 440,
+                        .columns = 80};
+  EXPECT_EQ(RenderProgress(moment),
+            "Tuning  10 %  [=>               ]  123,456 of 1,234,567 tokens  1 h 06 min left");
+  moment.columns = 50;
+  EXPECT_EQ(RenderProgress(moment), "Tuning  10 %  [=>              ]  1 h 06 min left");
+  moment.columns = 32;
+  EXPECT_EQ(RenderProgress(moment), "Tuning  10 %  1 h 06 min left");
+  moment.columns = 20;
+  EXPECT_EQ(RenderProgress(moment), "Tuning  10 %");
+}
+
+TEST(Progress, APipeGetsALineNowAndThenIfTheWorkTakesLong) {
+  ManualClock clock;
+  StringOutput out;
+  StringOutput lines;
+  StatusLine line(out, false, nullptr);
+  Progress progress(line, clock, {.what = "Tuning", .columns = 80, .lines = &lines});
+  int64_t done = 0;
+  for (int second = 0; second < 75; ++second) {
+    clock.AdvanceNs(kSecondNs);
+    progress.Update(done += 100, 30'000);
+  }
+  progress.Clear();
+  EXPECT_EQ(lines.text(),
+            "Tuning   3 %  1,000 of 30,000 tokens  100.0 tokens/s  4 min 50 s left\n"
+            "Tuning  13 %  4,000 of 30,000 tokens  100.0 tokens/s  4 min 20 s left\n"
+            "Tuning  23 %  7,000 of 30,000 tokens  100.0 tokens/s  3 min 50 s left\n");
+  EXPECT_EQ(out.text(), "");
+}
+
 TEST(RenderProgress, LeavesOutWhatDoesNotFit) {
   for (int columns = 1; columns < 120; ++columns) {
     const std::string line = RenderProgress({.what = "Loading",

@@ -36,7 +36,7 @@ Result<> ReportOutput::Write(const Forms& forms, Console& console) {
     if (written) written = plot_->Finish(svg.size());
     if (!written) return written;
   }
-  return console.out.Write(json_ ? forms.json() : forms.text());
+  return console.out.Write(json_ ? forms.json() : forms.text(console.answer_columns));
 }
 
 }  // namespace baton

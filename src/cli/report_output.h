@@ -26,7 +26,7 @@ class ReportOutput {
 
   // The forms of a report. Only those that were asked for are made.
   struct Forms {
-    std::function<std::string()> text;
+    std::function<std::string(size_t columns)> text;  // 0: of any width
     std::function<std::string()> json;
     std::function<std::string()> svg;
   };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_text.h"
 #include "bench/machine.h"
 #include "engine/saved_step_times.h"
 
@@ -17,7 +18,7 @@ Result<> SavedTimes::Prepare(Engine& engine, const Log& log) const {
     const Result<StepTimeModel> saved = ReadStepTimes(path_, key_);
     if (saved) {
       engine.SetTimeModel(*saved);
-      log(fmt::format("{}: read, a fit of {} steps", path_, saved->num_observed()));
+      log(fmt::format("{}: read, a fit of {}", path_, CountOf(saved->num_observed(), "step")));
       return {};
     }
     if (saved.error().code != ErrorCode::kNotFound) log(saved.error().message);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/number_text.h"
 #include "cli/chat_template_option.h"
 #include "cli/input.h"
 #include "cli/local_time.h"
@@ -22,8 +23,8 @@
 #include "cli/serve_log.h"
 #include "cli/serve_stop.h"
 #include "engine/engine.h"
+#include "engine/model_parts.h"
 #include "format/gguf.h"
-#include "model/arch/architecture.h"
 #include "serve/api_keys.h"
 #include "serve/service.h"
 #include "text/unicode.h"
@@ -58,6 +59,19 @@ uint64_t RandomNumber() {
   while (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
   }
   return number;
+}
+
+// What the server will go by until it ends.
+std::string TuningText(const LoadedModel& model) {
+  constexpr const char* kUntil = "what is written there meanwhile counts from the next start on";
+  if (!model.tuning) return fmt::format("{}; {}", model.tuning.error().message, kUntil);
+  const Tuning& tuning = *model.tuning;
+  const std::string from =
+      tuning.break_even_tokens
+          ? fmt::format("beyond {}", CountOf(*tuning.break_even_tokens, "token"))
+          : std::string("at no length");
+  return fmt::format("{}: read; 'auto' is sparse {}, by '{}'; {}", tuning.path, from,
+                     PolicyText(tuning.policy), kUntil);
 }
 
 class ServeCommand final : public Command {
@@ -141,7 +155,7 @@ class ServeCommand final : public Command {
     if (kv_disk_ && no_prefix_cache_) {
       return Fail(ErrorCode::kInvalid, "--kv-disk needs the prefix cache");
     }
-    if (Result<> sound = compute_.Check(); !sound) return sound;
+    if (Result<> sound = compute_.CheckForRequests(); !sound) return sound;
     return model_.Check();
   }
 
@@ -155,7 +169,7 @@ class ServeCommand final : public Command {
     if (!context) return Forward(context);
     load->kv_tokens = kv_tokens_.value_or(
         std::clamp(kDefaultKvTokens, *context, *context * int64_t{load->max_running}));
-    if (print_config_) return PrintConfig(ConfigOf(*load, *context), *context, console.out);
+    if (print_config_) return PrintConfig(*load, *context, console.out);
     Result<ServiceConfig> config = ReadServiceConfig(console);
     if (!config) return Forward(config);
     RaiseDescriptorLimit();
@@ -163,7 +177,13 @@ class ServeCommand final : public Command {
   }
 
  private:
-  Result<> PrintConfig(const EngineConfig& config, int64_t context, Output& out) const {
+  // What the start would refuse by the file's metadata is refused here, too.
+  Result<> PrintConfig(const LoadOptions& load, int64_t context, Output& out) const {
+    const Result<GgufFile> file = GgufFile::Open(load.path);
+    if (!file) return Forward(file);
+    const ModelParts parts = ReadModelParts(*file, load);
+    if (!parts.lacks.empty()) return tl::unexpected<Error>(parts.lacks.front());
+    const EngineConfig config = ConfigOf(load, context);
     if (Result<> valid = Validate(config, context); !valid) return valid;
     return out.Write(
         ToText(config) + ToText(HttpLimits{}) + ToText(ServiceConfig{}) +
@@ -236,15 +256,6 @@ class ServeCommand final : public Command {
                  &no_saved_times_);
   }
 
-  static Result<int64_t> ContextOf(const LoadOptions& load) {
-    if (load.context_tokens) return *load.context_tokens;
-    const Result<GgufFile> file = GgufFile::Open(load.path);
-    if (!file) return Forward(file);
-    const Result<ModelSpec> spec = ReadModelSpec(*file);
-    if (!spec) return Forward(spec);
-    return spec->trained_context;
-  }
-
   EngineConfig ConfigOf(const LoadOptions& load, int64_t context) const {
     EngineConfig config = EngineConfigOf(load, context);
     config.max_queue_requests = max_queue_.value_or(config.max_queue_requests);
@@ -302,6 +313,7 @@ class ServeCommand final : public Command {
       service.LogEvent("step_times", message);
     };
     if (Result<> ready = times.Prepare(**engine, log_times); !ready) return ready;
+    service.LogEvent("tune_file", TuningText(*model));
     (*engine)->OnDiskProblem(
         [&service](const std::string& message) { service.LogEvent("kv_disk", message); });
     EngineBackend backend(**engine);

@@ -109,10 +109,11 @@ class SimulateCommand final : public Command {
     const Result<SimulationResult> result = Simulate(*workload, options);
     console.status.Clear();
     if (!result) return Forward(result);
-    return output_.Write({.text = [&] { return SimulationAsText(*result); },
-                          .json = [&] { return SimulationAsJson(*result, options); },
-                          .svg = [&] { return SimulationAsSvg(*result, Subtitle(*result)); }},
-                         console);
+    return output_.Write(
+        {.text = [&](size_t columns) { return SimulationAsText(*result, columns); },
+         .json = [&] { return SimulationAsJson(*result, options); },
+         .svg = [&] { return SimulationAsSvg(*result, Subtitle(*result)); }},
+        console);
   }
 
  private:
@@ -325,10 +326,10 @@ class SimulateCommand final : public Command {
   }
 
   std::string Subtitle(const SimulationResult& result) const {
-    return fmt::format("{} requests in {}, {} running at most, {} blocks, {} preemptions",
-                       CountText(result.arrived), DurationText(result.seconds),
-                       max_running_.value_or(16), CountText(result.num_blocks),
-                       CountText(static_cast<int64_t>(result.counts.preemptions)));
+    return fmt::format("{} in {}, {} running at most, {}, {}", CountOf(result.arrived, "request"),
+                       DurationText(result.seconds), max_running_.value_or(16),
+                       CountOf(result.num_blocks, "block"),
+                       CountOf(static_cast<int64_t>(result.counts.preemptions), "preemption"));
   }
 
   std::optional<std::string> workload_path_;

@@ -40,13 +40,13 @@ Json AsJson(const TimeHistogram& times) {
 
 }  // namespace
 
-std::string SimulationAsText(const SimulationResult& result) {
+std::string SimulationAsText(const SimulationResult& result, size_t columns) {
   TextTable table({"time", ">count", ">p50", ">p90", ">p99", ">max"});
   table.AddRow(Row("in the queue", result.queue));
   table.AddRow(Row("to first token", result.ttft));
   table.AddRow(Row("between tokens", result.gap));
   table.AddRow(Row("arrival to end", result.total));
-  std::string text = table.ToText() + "\n";
+  std::string text = table.ToText(columns) + "\n";
   const ScheduleCounts& counts = result.counts;
   const auto line = [&text](const char* name, const std::string& value) {
     text += fmt::format("{:<12} {}\n", name, value);
@@ -55,15 +55,15 @@ std::string SimulationAsText(const SimulationResult& result) {
                                CountText(result.completed), CountText(result.cancelled)));
   line("refused", fmt::format("{} by a full queue, {} too long", CountText(result.refused_queue),
                               CountText(result.refused_context)));
-  line("time", fmt::format("{}, busy {:.1f} % of it, {} steps", DurationText(result.seconds),
+  line("time", fmt::format("{}, busy {:.1f} % of it, {}", DurationText(result.seconds),
                            100 * Share(result.busy_seconds, result.seconds),
-                           CountText(static_cast<int64_t>(counts.steps))));
+                           CountOf(static_cast<int64_t>(counts.steps), "step")));
   line("throughput", fmt::format("{:.1f} prompt tokens/s computed, {:.1f} tokens/s generated",
                                  Share(static_cast<double>(counts.prompt_tokens), result.seconds),
                                  Share(static_cast<double>(result.output_tokens), result.seconds)));
-  line("prefix hits", fmt::format("{} tokens of {} prompts",
-                                  CountText(static_cast<int64_t>(counts.prefix_hit_tokens)),
-                                  CountText(static_cast<int64_t>(counts.prefix_queries))));
+  line("prefix hits",
+       fmt::format("{} of {}", CountOf(static_cast<int64_t>(counts.prefix_hit_tokens), "token"),
+                   CountOf(static_cast<int64_t>(counts.prefix_queries), "prompt")));
   line("running", fmt::format("{:.1f} in the mean while busy", result.mean_running));
   line("queue", fmt::format("{} at most", CountText(result.longest_queue)));
   line("blocks",

@@ -8,7 +8,8 @@
 namespace baton {
 
 // For people, below 80 columns.
-std::string SimulationAsText(const SimulationResult& result);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string SimulationAsText(const SimulationResult& result, size_t columns);
 
 // One object; times in seconds.
 std::string SimulationAsJson(const SimulationResult& result, const SimulationOptions& options);

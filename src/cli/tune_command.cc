@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/number_text.h"
+#include "cli/eval_text.h"
 #include "cli/input.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
-#include "cli/open_model.h"
 #include "cli/progress.h"
 #include "engine/tune_file.h"
 #include "evaluate/tune.h"
@@ -67,7 +67,7 @@ class TuneCommand final : public Command {
   CommandText Text() const override {
     return {.name = "tune",
             .summary = "find the sparse prefill that suits a model",
-            .usages = {"MODEL --text FILE... [--kl X] [--tokens N] [--json] [-o FILE]"},
+            .usages = {"MODEL --text FILE... [--kl X] [--tokens N] [--json] [--tune-file FILE]"},
             .description =
                 {"Finds out which attention heads and layers of the model must stay dense, whether "
                  "a share or a threshold of blocks loses less, how many blocks keep its answers "
@@ -96,15 +96,18 @@ class TuneCommand final : public Command {
     options.Integer({.names = "--tokens",
                      .value = "N",
                      .help = "Tokens of each text that are read, from its start (default: 4096, "
-                             "or the context)"},
+                             "as far as text and context have them)"},
                     {.min = kLeastTuneTokens, .max = ModelLimits::kMaxContext}, &tokens_);
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
-    options.OutputFile({.names = "-o,--output",
+    options.OutputFile({.names = "-o,--output,--tune-file",
                         .value = "FILE",
-                        .help = "Where to save it (default: MODEL.tune.json; elsewhere nothing "
-                                "finds it)"},
+                        .help = "Where to save it (default: MODEL.tune.json; of another place "
+                                "other commands must be told by --tune-file, too)"},
                        &output_);
-    compute_.DeclareWithoutPrefill(options);
+    const std::string instead =
+        "tune reads prompts both ways and finds the policy itself; --kl says what it may lose";
+    compute_.DeclareWithoutPrefill(options, instead);
+    options.Elsewhere("--sparse", instead);
   }
 
   Result<> Check() override {
@@ -120,7 +123,7 @@ class TuneCommand final : public Command {
     if (!file) return Forward(file);
     const std::string path = output_.value_or(TunePathOf(*file));
     // Known before minutes have passed.
-    if (Result<> writable = CheckTunePath(path); !writable) return writable;
+    if (Result<> writable = CheckTunePath(path); !writable) return WithWayOut(writable);
     std::vector<std::string> texts;
     for (const std::string& text_path : text_paths_) {
       Result<std::string> text = ReadTextOrInput(text_path, console.in);
@@ -128,17 +131,21 @@ class TuneCommand final : public Command {
       if (!text) return Forward(text);
       texts.push_back(*std::move(text));
     }
-    Result<LoadedModel> model = OpenModel(*load, console);
+    const TokensWanted wanted{.given = tokens_, .usual = kDefaultTokens};
+    Result<LoadedModel> model = OpenModelFor(wanted, *load, console);
     if (!model) return Forward(model);
     if (model->context_tokens < kLeastTuneTokens) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("the context of {} tokens is shorter than the {} that tuning needs; "
-                              "give a larger --ctx",
-                              CountText(model->context_tokens), CountText(kLeastTuneTokens)));
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("the context of {} is shorter than the {} that tuning needs; "
+                      "give a larger --ctx",
+                      CountOf(model->context_tokens, "token"), CountText(kLeastTuneTokens)));
     }
     TuneOptions options;
     options.max_kl = max_kl_.value_or(options.max_kl);
-    if (Result<> encoded = Encode(texts, *model, options); !encoded) return encoded;
+    Result<std::vector<std::vector<TokenId>>> encoded = Encode(texts, wanted, *model, console);
+    if (!encoded) return Forward(encoded);
+    options.texts = *std::move(encoded);
     return compute_.Finish(
         TuneAndSave(*model, options, {.path = path, .fingerprint = FingerprintOf(*file)}, console),
         console);
@@ -150,32 +157,46 @@ class TuneCommand final : public Command {
     Hash128 fingerprint;
   };
 
+  // Who named no place may not know that one can be named.
+  Result<> WithWayOut(const Result<>& failed) const {
+    if (output_) return failed;
+    return Fail(failed.error().code,
+                failed.error().message + "; --tune-file FILE saves it elsewhere");
+  }
+
   // The tokens of each text, as long as they are read.
-  Result<> Encode(const std::vector<std::string>& texts, const LoadedModel& model,
-                  TuneOptions& options) const {
-    const Tokenizer& tokenizer = *model.tokenizer;
-    const int64_t most = std::min(tokens_.value_or(kDefaultTokens), model.context_tokens);
+  Result<std::vector<std::vector<TokenId>>> Encode(const std::vector<std::string>& texts,
+                                                   const TokensWanted& wanted,
+                                                   const LoadedModel& model,
+                                                   Console& console) const {
+    std::vector<TextTokens> all;
     for (size_t i = 0; i < texts.size(); ++i) {
       Result<std::vector<TokenId>> tokens =
-          tokenizer.Encode(texts[i], {.add_special = true, .parse_special = false});
+          model.tokenizer->Encode(texts[i], {.add_special = true, .parse_special = false});
       if (!tokens) return Forward(tokens);
-      if (std::ssize(*tokens) < kLeastTuneTokens) {
-        return Fail(
-            ErrorCode::kInvalid,
-            fmt::format("{}: has {} tokens; a text to tune with needs at least {}", text_paths_[i],
-                        CountText(std::ssize(*tokens)), CountText(kLeastTuneTokens)));
-      }
-      if (std::ssize(*tokens) > most) tokens->resize(static_cast<size_t>(most));
-      options.texts.push_back(*std::move(tokens));
+      all.push_back({.name = text_paths_[i], .tokens = *std::move(tokens)});
+      const int64_t size = std::ssize(all.back().tokens);
+      if (size >= kLeastTuneTokens) continue;
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("{}: has {}; a text to tune with needs at least {}", text_paths_[i],
+                              CountOf(size, "token"), CountText(kLeastTuneTokens)));
     }
-    return {};
+    std::vector<std::vector<TokenId>> taken;
+    for (TextTokens& text : all) {
+      Result<std::vector<TokenId>> tokens = TakeTokens(std::move(text), wanted, model, console);
+      if (!tokens) return Forward(tokens);
+      taken.push_back(*std::move(tokens));
+    }
+    return taken;
   }
 
   Result<> TuneAndSave(LoadedModel& model, const TuneOptions& options, const Target& target,
                        Console& console) const {
-    Progress progress(
-        console.status, console.clock,
-        {.what = "Tuning", .unit = ProgressUnit::kTokens, .columns = console.columns});
+    Progress progress(console.status, console.clock,
+                      {.what = "Tuning",
+                       .unit = ProgressUnit::kTokens,
+                       .columns = console.columns,
+                       .lines = &console.err});
     const InterruptScope scope(console.interrupt);
     const Result<TuneResult> result = Tune(
         model, options, [&](int64_t done, int64_t total) { progress.Update(done, total); },
@@ -198,7 +219,7 @@ class TuneCommand final : public Command {
     if (!written) {
       // What took minutes is not lost with the place to keep it.
       (void)console.out.Write(json_ ? Json(tuning, measured) : ResultText(*result, options));
-      return written;
+      return WithWayOut(written);
     }
     return console.out.Write(json_ ? Json(tuning, measured)
                                    : ResultText(*result, options) +

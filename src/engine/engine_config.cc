@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/number_text.h"
 #include "schedule/schedule_limits.h"
 
 namespace baton {
@@ -49,9 +50,9 @@ Result<> Validate(const EngineConfig& config, int64_t context_tokens) {
   }
   if (config.kv_tokens >= context_tokens) return {};
   return Fail(ErrorCode::kInvalid,
-              fmt::format("a KV cache of {} tokens cannot hold one sequence of the context of {}; "
+              fmt::format("a KV cache of {} cannot hold one sequence of the context of {}; "
                           "ask for a larger cache or a smaller --ctx",
-                          config.kv_tokens, context_tokens));
+                          CountOf(config.kv_tokens, "token"), CountText(context_tokens)));
 }
 
 std::string ToText(const EngineConfig& config) {

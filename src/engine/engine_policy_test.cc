@@ -18,16 +18,27 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Keeps so little that what is left out of the tiny model's prompts matters.
+SparsePolicy ThinPolicy() {
+  return {.rule = SelectionRule::kShare,
+          .share = 0.3,
+          .estimate = BlockEstimate::kFar,
+          .sink_tokens = 64,
+          .window_tokens = 64,
+          .last_tiles = 1};
+}
+
+// The same, and prompts up to that length are dense.
+SparsePolicy ThinBeyond(int64_t min_prompt_tokens) {
+  SparsePolicy policy = ThinPolicy();
+  policy.min_prompt_tokens = min_prompt_tokens;
+  return policy;
+}
+
 // A sparse prefill is the same in any chunk, with any threads, among others, behind a prefix that
 // was found in memory or on disk, and after giving way; and it is not the dense one.
 TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
-  const SparsePolicy policy{.rule = SelectionRule::kShare,
-                            .share = 0.3,
-                            .estimate = BlockEstimate::kFar,
-                            .sink_tokens = 64,
-                            .window_tokens = 64,
-                            .last_tiles = 1,
-                            .min_prompt_tokens = 90};
+  const SparsePolicy policy = ThinBeyond(90);
   const ScratchFolder folder;
   std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<TokenId, double>>> expected;
   wide_ = true;
@@ -81,13 +92,7 @@ TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
 // tile, and under a policy that leaves this prompt dense.
 TEST_F(EngineTest, LogitsOfASparsePrefillAreTheSameForAnyChunk) {
   wide_ = true;
-  SparsePolicy policy{.rule = SelectionRule::kShare,
-                      .share = 0.3,
-                      .estimate = BlockEstimate::kFar,
-                      .sink_tokens = 64,
-                      .window_tokens = 64,
-                      .last_tiles = 1,
-                      .min_prompt_tokens = 90};
+  SparsePolicy policy = ThinBeyond(90);
   const auto logits = [&](int64_t chunk, const std::optional<SparsePolicy>& reads) {
     Open(2, chunk, reads);
     Start(Config());
@@ -112,24 +117,17 @@ TEST_F(EngineTest, LogitsOfASparsePrefillAreTheSameForAnyChunk) {
 
 // Six ways to read a prompt; the last is as the model was opened.
 std::vector<PrefillWish> Wishes() {
-  const SparsePolicy thin{.rule = SelectionRule::kShare,
-                          .share = 0.3,
-                          .estimate = BlockEstimate::kFar,
-                          .sink_tokens = 64,
-                          .window_tokens = 64,
-                          .last_tiles = 1};
+  const SparsePolicy thin = ThinPolicy();
   SparsePolicy other = thin;
   other.rule = SelectionRule::kThreshold;
   other.alpha = 1.5f;  // nothing but what is always kept
   other.tile_positions = 64;
-  SparsePolicy short_is_dense = thin;
-  short_is_dense.min_prompt_tokens = 200;
   SparsePolicy all = thin;
   all.rule = SelectionRule::kAll;
   return {{.mode = PrefillMode::kDense},
           {.mode = PrefillMode::kSparse, .policy = thin},
           {.mode = PrefillMode::kSparse, .policy = other},
-          {.mode = PrefillMode::kSparse, .policy = short_is_dense},
+          {.mode = PrefillMode::kSparse, .policy = ThinBeyond(200)},
           {.mode = PrefillMode::kSparse, .policy = all},
           {.mode = PrefillMode::kDefault}};
 }
@@ -228,8 +226,7 @@ TEST_F(EngineTest, PoliciesDifferAsTheySay) {
 // What is saved serves only who would compute it: a short prompt, which its policy leaves dense, is
 // no beginning of a long one that is sparse, and a sparse one is refused where prompts are dense.
 TEST_F(EngineTest, SavedSequencesKeepTheirPolicy) {
-  SparsePolicy policy = *Wishes()[1].policy;
-  policy.min_prompt_tokens = 200;
+  const SparsePolicy policy = ThinBeyond(200);
   wide_ = true;
   const ScratchFolder folder;
   const auto ask = [&](int64_t count) {
@@ -263,12 +260,10 @@ TEST_F(EngineTest, SavedSequencesKeepTheirPolicy) {
 
 // Prompts around the borders of blocks and tiles, and one that is a single token again and again.
 TEST_F(EngineTest, SparsePrefillsOfShortAndUniformPrompts) {
-  const SparsePolicy policy{.rule = SelectionRule::kShare,
-                            .share = 0.3,
-                            .estimate = BlockEstimate::kFar,
-                            .sink_tokens = 0,
-                            .window_tokens = 1,
-                            .last_tiles = 0};
+  SparsePolicy policy = ThinPolicy();
+  policy.sink_tokens = 0;
+  policy.window_tokens = 1;
+  policy.last_tiles = 0;
   wide_ = true;
   Open(2, 64);
   Start(Config());

@@ -28,8 +28,8 @@ Result<> Engine::Loop::Logits(
   for (int64_t position : positions) {
     if (position <= previous || position >= count) {
       return Fail(ErrorCode::kInvalid,
-                  fmt::format("position {}: positions must ascend and be below the {} tokens",
-                              position, count));
+                  fmt::format("position {}: positions must ascend and be below the {}", position,
+                              CountOf(count, "token")));
     }
     previous = position;
   }

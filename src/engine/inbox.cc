@@ -1,4 +1,5 @@
 #include "engine/inbox.h"
+#include "base/number_text.h"
 
 #include <fmt/format.h>
 
@@ -14,16 +15,17 @@ Result<> Inbox::Put(std::unique_ptr<LiveRequest> request) {
   const int64_t requests = waiting_requests_ + std::ssize(mail_.requests);
   if (requests >= limits_.max_requests) {
     return Fail(ErrorCode::kExhausted,
-                fmt::format("the queue is full: {} requests are waiting, which is the limit; try "
+                fmt::format("the queue is full with {} waiting, which is the limit; try "
                             "again later",
-                            requests));
+                            CountOf(requests, "request")));
   }
   const int64_t tokens = waiting_tokens_ + mail_tokens_;
   if (tokens + request->num_prompt() > limits_.max_tokens) {
-    return Fail(ErrorCode::kExhausted,
-                fmt::format("the queue is full: {} prompt tokens are waiting, and {} more exceed "
-                            "the limit of {}; try again later",
-                            tokens, request->num_prompt(), limits_.max_tokens));
+    return Fail(
+        ErrorCode::kExhausted,
+        fmt::format("the queue is full with {} waiting, and {} more exceed "
+                    "the limit of {}; try again later",
+                    CountOf(tokens, "prompt token"), request->num_prompt(), limits_.max_tokens));
   }
   mail_tokens_ += request->num_prompt();
   mail_.requests.push_back(std::move(request));

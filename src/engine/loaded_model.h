@@ -42,8 +42,10 @@ struct LoadOptions {
   // How prompts are read unless a request says otherwise; nothing: densely. A policy is part of the
   // answer's name.
   std::optional<SparsePolicy> prefill_policy = std::nullopt;
-  // Or whether to ask the tune file beside the model.
+  // Or whether to ask the tune file.
   TunedPrefill tuned_prefill = TunedPrefill::kNone;
+  // Where that is; nothing: beside the model, where it may be missing.
+  std::optional<std::string> tune_file = std::nullopt;
   // Sequences computed at the same time, at least 1; and the tokens that their cache has room for.
   // Nothing: as many as that many contexts.
   int32_t max_running = 1;
@@ -77,7 +79,7 @@ struct LoadedModel {
   std::unique_ptr<ChatTemplate> chat_template;
   // What the user should know: a context beyond the trained one, tensors that nothing reads, ...
   std::vector<std::string> warnings;
-  // What the tune file beside the model says, or why it says nothing.
+  // What the tune file says, or why it says nothing.
   Result<Tuning> tuning = Fail(ErrorCode::kNotFound, "the model is not tuned");
 };
 

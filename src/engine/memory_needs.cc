@@ -71,10 +71,10 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
   if (needs.total() <= available_bytes) return {};
   return Fail(ErrorCode::kExhausted,
-              fmt::format("not enough memory: weights {}, KV cache {} for a context of {} tokens, "
+              fmt::format("not enough memory: weights {}, KV cache {} for a context of {}, "
                           "workspace {}, together {}; available {}; {}",
                           BytesText(needs.weight_bytes), BytesText(needs.kv_bytes),
-                          CountText(context_tokens), BytesText(needs.workspace_bytes),
+                          CountOf(context_tokens, "token"), BytesText(needs.workspace_bytes),
                           BytesText(needs.total()), BytesText(available_bytes),
                           Advice(needs, available_bytes)));
 }

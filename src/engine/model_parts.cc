@@ -99,13 +99,19 @@ class PartsReader {
  private:
   void Lacks(Error error) { parts_.lacks.push_back(std::move(error)); }
 
-  // Not being tuned is no fault of a model, unless the options say so.
+  // Not being tuned is no fault of a model, unless the options say so. A file that they name must
+  // be of use.
   void ReadTuning() {
     parts_.fingerprint = FingerprintOf(file_);
-    parts_.tuning = ReadTuneFile(TunePathOf(file_), {.fingerprint = parts_.fingerprint,
-                                                     .model = PolicyModelOf(*parts_.spec)});
+    const std::string usual = TunePathOf(file_);
+    parts_.tuning =
+        ReadTuneFile(options_.tune_file.value_or(usual), {.usual_path = usual,
+                                                          .fingerprint = parts_.fingerprint,
+                                                          .model = PolicyModelOf(*parts_.spec)});
     Result<std::optional<SparsePolicy>> policy = PolicyOpenedWith(options_, parts_.tuning);
-    if (policy) {
+    if (options_.tune_file && !parts_.tuning) {
+      Lacks(parts_.tuning.error());
+    } else if (policy) {
       options_.prefill_policy = *std::move(policy);
     } else {
       Lacks(policy.error());

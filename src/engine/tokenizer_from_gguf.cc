@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/number_text.h"
 #include "text/pretokenizer_table.h"
 
 namespace baton {
@@ -171,8 +172,9 @@ Result<Tokenizer> TokenizerFromGguf(const GgufFile& file) {
   const GgufTensor* embedding = file.FindTensor("token_embd.weight");
   if (embedding != nullptr && embedding->num_rows() != data->tokens.size()) {
     return Fail(ErrorCode::kCorrupt,
-                fmt::format("{}: {} tokens, but token_embd.weight has {} rows",
-                            Place(file, "tokens"), data->tokens.size(), embedding->num_rows()));
+                fmt::format("{}: {}, but token_embd.weight has {}", Place(file, "tokens"),
+                            CountOf(std::ssize(data->tokens), "token"),
+                            CountOf(static_cast<int64_t>(embedding->num_rows()), "row")));
   }
   auto tokenizer = Tokenizer::Make(std::move(*data));
   if (!tokenizer) return Fail(tokenizer.error().code, Place(file, tokenizer.error().message));

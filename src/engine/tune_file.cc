@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/descriptor.h"
 #include "base/replacing_file.h"
@@ -35,36 +36,41 @@ bool HoldsTuning(std::string_view head) {
 
 constexpr FileKind kTuneKind = {.name = "a tune file", .holds = HoldsTuning};
 
-// The model's path, as a tune file's name has it.
-std::string_view ModelOf(std::string_view path) {
+// The file that is read, and what makes it.
+struct Place {
+  const std::string& path;
+  std::string tune;  // the command
+};
+
+Place PlaceOf(const std::string& path, const std::string& usual_path) {
   constexpr std::string_view kEnding = ".tune.json";
-  if (path.ends_with(kEnding)) path.remove_suffix(kEnding.size());
-  return path;
+  std::string_view model = usual_path;
+  if (model.ends_with(kEnding)) model.remove_suffix(kEnding.size());
+  std::string tune = fmt::format("baton tune {} --text FILE", ShellPath(std::string(model)));
+  if (path != usual_path) tune += fmt::format(" --tune-file {}", ShellPath(path));
+  return {.path = path, .tune = std::move(tune)};
 }
 
-std::string Again(const std::string& path) {
-  return fmt::format("make it anew with: baton tune {} --text FILE",
-                     ShellPath(std::string(ModelOf(path))));
+std::string Again(const Place& place) {
+  return "make it anew with: " + place.tune;
 }
 
-tl::unexpected<Error> Damaged(const std::string& path, std::string_view what) {
+tl::unexpected<Error> Damaged(const Place& place, std::string_view what) {
   return Fail(ErrorCode::kCorrupt,
-              fmt::format("{}: a damaged tune file: {}; {}", path, what, Again(path)));
+              fmt::format("{}: a damaged tune file: {}; {}", place.path, what, Again(place)));
 }
 
-tl::unexpected<Error> CannotRead(const std::string& path, int system_error) {
-  const std::string model(ModelOf(path));
+tl::unexpected<Error> CannotRead(const Place& place, int system_error) {
   if (system_error == ENOENT || system_error == ENOTDIR || system_error == ENAMETOOLONG) {
-    return Fail(ErrorCode::kNotFound,
-                fmt::format("{}: the model is not tuned; tune it with: baton tune {} --text FILE",
-                            path, ShellPath(model)));
+    return Fail(ErrorCode::kNotFound, fmt::format("{}: the model is not tuned; tune it with: {}",
+                                                  place.path, place.tune));
   }
   if (system_error == EACCES || system_error == EPERM) {
-    return Fail(ErrorCode::kInvalid, path + ": no permission to read it; see ls -l");
+    return Fail(ErrorCode::kInvalid, place.path + ": no permission to read it; see ls -l");
   }
   return Fail(ErrorCode::kInternal,
-              fmt::format("{}: cannot be read: {}; delete it, and {}", path,
-                          std::generic_category().message(system_error), Again(path)));
+              fmt::format("{}: cannot be read: {}; delete it, and {}", place.path,
+                          std::generic_category().message(system_error), Again(place)));
 }
 
 // What stands in the place of a file; nothing for a file.
@@ -75,29 +81,29 @@ std::string_view OtherKind(mode_t mode) {
   return "a device or socket";
 }
 
-Result<std::string> ReadSmallFile(const std::string& path) {
+Result<std::string> ReadSmallFile(const Place& place) {
   // O_NONBLOCK: opening a pipe without a writer would wait for one.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  const Descriptor file(::open(place.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   struct stat status {};
-  if (!file.is_open() && errno != ENXIO) return CannotRead(path, errno);
-  if (file.is_open() && ::fstat(file.get(), &status) != 0) return CannotRead(path, errno);
+  if (!file.is_open() && errno != ENXIO) return CannotRead(place, errno);
+  if (file.is_open() && ::fstat(file.get(), &status) != 0) return CannotRead(place, errno);
   // A socket cannot even be opened.
   if (const std::string_view kind = OtherKind(!file.is_open() ? S_IFSOCK : status.st_mode);
       !kind.empty()) {
     return Fail(ErrorCode::kInvalid, fmt::format("{}: is {}, not a tune file; remove it, and {}",
-                                                 path, kind, Again(path)));
+                                                 place.path, kind, Again(place)));
   }
   std::string text(kMaxTuneFileBytes + 1, '\0');
   size_t size = 0;
   while (size < text.size()) {
     const ssize_t count = ::read(file.get(), text.data() + size, text.size() - size);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return CannotRead(path, errno);
+    if (count < 0) return CannotRead(place, errno);
     if (count == 0) break;
     size += static_cast<size_t>(count);
   }
   text.resize(size);
-  if (text.size() > kMaxTuneFileBytes) return Damaged(path, "it is longer than 256 KiB");
+  if (text.size() > kMaxTuneFileBytes) return Damaged(place, "it is longer than 256 KiB");
   return text;
 }
 
@@ -111,21 +117,21 @@ std::string HashText(const Hash128& hash) {
 }
 
 // The fields that do not depend on which model it is.
-Result<Json> ParseTuning(const std::string& path, const std::string& text) {
+Result<Json> ParseTuning(const Place& place, const std::string& text) {
   // Depth and size of what is parsed are bounded by the file's.
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) return Damaged(path, "it is no JSON object");
+  if (json.is_discarded() || !json.is_object()) return Damaged(place, "it is no JSON object");
   const Json* version = Find(json, "baton_tune");
   if (version == nullptr || !version->is_number_integer()) {
-    return Damaged(path, "'baton_tune' is missing");
+    return Damaged(place, "'baton_tune' is missing");
   }
   if (version->get<int64_t>() > kTuneFileVersion) {
     return Fail(ErrorCode::kInvalid,
                 fmt::format("{}: a tune file of version {}; this program knows versions up to {}; "
                             "use a newer one, or {}",
-                            path, version->get<int64_t>(), kTuneFileVersion, Again(path)));
+                            place.path, version->get<int64_t>(), kTuneFileVersion, Again(place)));
   }
-  if (version->get<int64_t>() < 1) return Damaged(path, "'baton_tune' is below 1");
+  if (version->get<int64_t>() < 1) return Damaged(place, "'baton_tune' is below 1");
   return json;
 }
 
@@ -142,31 +148,32 @@ std::string TunePathOf(const GgufFile& file) {
 }
 
 Result<Tuning> ReadTuneFile(const std::string& path, const TuneFileModel& model) {
-  const Result<std::string> text = ReadSmallFile(path);
+  const Place place = PlaceOf(path, model.usual_path);
+  const Result<std::string> text = ReadSmallFile(place);
   if (!text) return Forward(text);
-  const Result<Json> json = ParseTuning(path, *text);
+  const Result<Json> json = ParseTuning(place, *text);
   if (!json) return Forward(json);
   const Json* fingerprint = Find(*json, "model");
   if (fingerprint == nullptr || !fingerprint->is_string()) {
-    return Damaged(path, "'model' is missing");
+    return Damaged(place, "'model' is missing");
   }
   if (fingerprint->get_ref<const std::string&>() != HashText(model.fingerprint)) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("{}: tuned for another model file; {}", path, Again(path)));
+                fmt::format("{}: tuned for another model file; {}", path, Again(place)));
   }
   const Json* words = Find(*json, "policy");
-  if (words == nullptr || !words->is_string()) return Damaged(path, "'policy' is missing");
+  if (words == nullptr || !words->is_string()) return Damaged(place, "'policy' is missing");
   Result<SparsePolicy> policy =
       ParsePolicy(words->get_ref<const std::string&>(), DefaultSparsePolicy());
-  if (!policy) return Damaged(path, policy.error().message);
+  if (!policy) return Damaged(place, policy.error().message);
   if (const Result<> valid = ValidatePolicyFor(*policy, model.model); !valid) {
-    return Damaged(path, valid.error().message);
+    return Damaged(place, valid.error().message);
   }
   const Json* tokens = Find(*json, "break_even_tokens");
   const bool is_count = tokens != nullptr && tokens->is_number_unsigned() &&
                         tokens->get<uint64_t>() <= static_cast<uint64_t>(kNoPrompt);
   if (tokens == nullptr || (!is_count && !tokens->is_null())) {
-    return Damaged(path, "'break_even_tokens' is no count of tokens and not null");
+    return Damaged(place, "'break_even_tokens' is no count of tokens and not null");
   }
   Tuning tuning{.path = path, .policy = *std::move(policy), .break_even_tokens = std::nullopt};
   if (is_count) tuning.break_even_tokens = tokens->get<int64_t>();

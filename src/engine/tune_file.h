@@ -35,7 +35,8 @@ std::string TunePathOf(const GgufFile& file);
 
 // What a tune file must agree with.
 struct TuneFileModel {
-  Hash128 fingerprint;  // FingerprintOf
+  std::string usual_path;  // TunePathOf; of another path the way out names the option --tune-file
+  Hash128 fingerprint;     // FingerprintOf
   PolicyModel model;
 };
 

@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "engine/loaded_model.h"
 #include "engine/prompt_policy.h"
@@ -47,12 +51,14 @@ class TuneFileTest : public testing::Test {
   }
   void Put(const std::string& text) const { std::ofstream(path_) << text; }
 
-  Result<LoadedModel> Load(TunedPrefill tuned) const {
+  Result<LoadedModel> Load(TunedPrefill tuned) const { return Load(tuned, std::nullopt); }
+  Result<LoadedModel> Load(TunedPrefill tuned, std::optional<std::string> tune_file) const {
     return LoadModel({.path = file_.path(),
                       .isa = BestIsa(),
                       .context_tokens = 448,
                       .chunk_tokens = 128,
-                      .tuned_prefill = tuned},
+                      .tuned_prefill = tuned,
+                      .tune_file = std::move(tune_file)},
                      nullptr);
   }
   std::string Refusal(TunedPrefill tuned) const {
@@ -115,6 +121,38 @@ TEST_F(TuneFileTest, WithoutAFileAutoSaysWhatToDoAndSparseTakesTheDefault) {
   const Result<LoadedModel> model = Load(TunedPrefill::kSparse);
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_EQ(model->options.prefill_policy, DefaultSparsePolicy());
+}
+
+// Of a model in a folder that cannot be written the file lies elsewhere. It must be there, and fit;
+// what lies beside the model plays no part.
+TEST_F(TuneFileTest, AnotherFileCanBeNamed) {
+  const std::string named = testing::TempDir() + "elsewhere of " + std::to_string(::getpid());
+  const auto refusal = [&](TunedPrefill tuned) {
+    const Result<LoadedModel> model = Load(tuned, named);
+    return model ? std::string() : model.error().message;
+  };
+  Write();
+  const std::string again =
+      "baton tune " + file_.path() + " --text FILE --tune-file '" + named + "'";
+  for (const TunedPrefill tuned :
+       {TunedPrefill::kAuto, TunedPrefill::kSparse, TunedPrefill::kNone}) {
+    EXPECT_EQ(refusal(tuned), named + ": the model is not tuned; tune it with: " + again);
+  }
+  Put("{}");
+  tuning_.path = named;
+  tuning_.policy.share = 0.5;
+  Write();
+  const Result<LoadedModel> model = Load(TunedPrefill::kSparse, named);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_EQ(model->options.prefill_policy, tuning_.policy);
+  EXPECT_EQ(model->tuning->path, named);
+  fingerprint_.low ^= 1;
+  Write();
+  for (const TunedPrefill tuned : {TunedPrefill::kAuto, TunedPrefill::kNone}) {
+    EXPECT_EQ(refusal(tuned),
+              named + ": tuned for another model file; make it anew with: " + again);
+  }
+  std::filesystem::remove(named);
 }
 
 TEST_F(TuneFileTest, OfAnotherModelIsRefused) {

@@ -55,12 +55,12 @@ HeatMap MapOf(const DensityReport& report) {
 
 }  // namespace
 
-std::string DensityAsText(const DensityReport& report) {
+std::string DensityAsText(const DensityReport& report, size_t columns) {
   const auto& counts = report.result.counts;
-  std::vector<std::string> columns = {">layer", ">all heads"};
+  std::vector<std::string> heading = {">layer", ">all heads"};
   const size_t num_heads = counts.empty() ? 0 : counts[0].size();
-  for (size_t head = 0; head < num_heads; ++head) columns.push_back(fmt::format(">{}", head));
-  TextTable table(columns);
+  for (size_t head = 0; head < num_heads; ++head) heading.push_back(fmt::format(">{}", head));
+  TextTable table(heading);
   BlockCounts all;
   for (size_t layer = 0; layer < counts.size(); ++layer) {
     const BlockCounts sum = SumOf(counts[layer]);
@@ -74,10 +74,10 @@ std::string DensityAsText(const DensityReport& report) {
     table.AddRow(std::move(cells));
   }
   return fmt::format(
-      "{} tokens of {}; kept blocks as a share of those in sight, by KV head\npolicy: {}\nall: "
+      "{} of {}; kept blocks as a share of those in sight, by KV head\npolicy: {}\nall: "
       "{:.3f}\n\n{}",
-      CountText(report.num_tokens), report.text, PolicyText(report.policy), DensityOf(all),
-      table.ToText());
+      CountOf(report.num_tokens, "token"), report.text, PolicyText(report.policy), DensityOf(all),
+      table.ToText(columns));
 }
 
 std::string DensityAsJson(const DensityReport& report) {
@@ -101,7 +101,7 @@ std::string DensityAsJson(const DensityReport& report) {
 
 std::string DensityAsSvg(const DensityReport& report) {
   SvgPage page = {.title = "What a sparse prefill reads",
-                  .subtitle = fmt::format("{} tokens of {}; {}", CountText(report.num_tokens),
+                  .subtitle = fmt::format("{} of {}; {}", CountOf(report.num_tokens, "token"),
                                           report.text, PolicyLabel(report.policy)),
                   .parts = {HeatMapPart(MapOf(report))}};
   if (report.result.map) page.parts.push_back(KeptMapPart(*report.result.map, report.policy));

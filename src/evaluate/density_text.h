@@ -17,7 +17,8 @@ struct DensityReport {
 };
 
 // A row for each layer, a column for each KV head.
-std::string DensityAsText(const DensityReport& report);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string DensityAsText(const DensityReport& report, size_t columns);
 
 // One object; the map's tiles, if there is one, with their kept blocks.
 std::string DensityAsJson(const DensityReport& report);

@@ -67,9 +67,10 @@ class DenseLogits {
     const uint64_t free = AvailableMemory(SystemFolders()).value_or(options.max_bytes);
     if (needed > std::min(options.max_bytes, free)) {
       return Fail(ErrorCode::kExhausted,
-                  fmt::format("the dense logits of {} positions over {} tokens of vocabulary take "
+                  fmt::format("the dense logits of {} over a vocabulary of {} take "
                               "{}, and {} may be used; ask for fewer positions",
-                              dense.positions_.size(), vocabulary, BytesText(needed),
+                              CountOf(std::ssize(dense.positions_), "position"),
+                              CountText(static_cast<int64_t>(vocabulary)), BytesText(needed),
                               BytesText(std::min(options.max_bytes, free))));
     }
     Result<AlignedBuffer<float>> logits =

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
 
 #include "base/number_text.h"
 #include "bench/measure.h"
@@ -61,26 +63,36 @@ Json PolicyJson(const DivergenceReport& report, const PolicyDivergence& one) {
             {"correct", static_cast<double>(times.correct) * 1e-9}}}};
 }
 
-}  // namespace
+// What a table shows of each policy.
+struct Shown {
+  bool has_cost = false;     // density and time
+  std::vector<size_t> sets;  // losses over these
+};
 
-std::string DivergenceAsText(const DivergenceReport& report) {
-  std::vector<std::string> columns = {"policy", ">kept", ">prefill", ">of dense"};
-  for (const PositionSet& set : report.sets) {
+TextTable TableOf(const DivergenceReport& report, const Shown& shown) {
+  std::vector<std::string> heading = {"policy"};
+  std::vector<std::string> dense = {"dense"};
+  if (shown.has_cost) {
+    heading.insert(heading.end(), {">kept", ">prefill", ">of dense"});
+    dense.insert(dense.end(), {"", SecondsText(MedianOf(report.result.dense_seconds)), ""});
+  }
+  for (const size_t set : shown.sets) {
     for (const char* const figure : {"KL", "P95", "P99", "max", "top-1"}) {
-      columns.push_back(fmt::format(">{} {}", set.name, figure));
+      heading.push_back(fmt::format(">{} {}", report.sets[set].name, figure));
     }
   }
-  TextTable table(columns);
-  std::vector<std::string> dense = {"dense", "", SecondsText(MedianOf(report.result.dense_seconds)),
-                                    ""};
-  dense.resize(columns.size());
-  table.AddRow(std::move(dense));
+  TextTable table(heading);
+  dense.resize(heading.size());
+  if (shown.has_cost) table.AddRow(std::move(dense));
   for (const PolicyDivergence& one : report.result.policies) {
-    std::vector<std::string> cells = {
-        PolicyLabel(one.policy), fmt::format("{:.3f}", one.density),
-        SecondsText(MedianOf(one.seconds)),
-        one.seconds.empty() ? "" : fmt::format("{:.3f}", one.time_ratio)};
-    for (const DivergenceFigures& figures : one.sets) {
+    std::vector<std::string> cells = {PolicyLabel(one.policy)};
+    if (shown.has_cost) {
+      cells.push_back(fmt::format("{:.3f}", one.density));
+      cells.push_back(SecondsText(MedianOf(one.seconds)));
+      cells.push_back(one.seconds.empty() ? "" : fmt::format("{:.3f}", one.time_ratio));
+    }
+    for (const size_t set : shown.sets) {
+      const DivergenceFigures& figures = one.sets[set];
       for (const double x : {figures.mean, figures.p95, figures.p99, figures.max}) {
         cells.push_back(fmt::format("{:.4f}", x));
       }
@@ -88,14 +100,30 @@ std::string DivergenceAsText(const DivergenceReport& report) {
     }
     table.AddRow(std::move(cells));
   }
+  return table;
+}
+
+}  // namespace
+
+std::string DivergenceAsText(const DivergenceReport& report, size_t columns) {
   std::string sets;
   for (const PositionSet& set : report.sets) {
-    sets += fmt::format("{}{}: {} positions", sets.empty() ? "" : ", ", set.name,
-                        CountText(std::ssize(set.positions)));
+    sets += fmt::format("{}{}: {}", sets.empty() ? "" : ", ", set.name,
+                        CountOf(std::ssize(set.positions), "position"));
   }
-  return fmt::format("{} tokens of {}, {} threads, {}, {}; KL(dense || sparse) in nats; {}\n\n{}",
-                     CountText(report.num_tokens), report.text, report.num_threads, report.isa,
-                     report.precision, sets, table.ToText());
+  std::string text =
+      fmt::format("{} of {}, {}, {}, {}; KL(dense || sparse) in nats; {}\n\n",
+                  CountOf(report.num_tokens, "token"), report.text,
+                  CountOf(report.num_threads, "thread"), report.isa, report.precision, sets);
+  std::vector<size_t> all(report.sets.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const TextTable whole = TableOf(report, {.has_cost = true, .sets = all});
+  if (columns == 0 || whole.Width() <= columns) return text + whole.ToText(columns);
+  text += TableOf(report, {.has_cost = true, .sets = {}}).ToText(columns);
+  for (const size_t set : all) {
+    text += "\n" + TableOf(report, {.has_cost = false, .sets = {set}}).ToText(columns);
+  }
+  return text;
 }
 
 std::string DivergenceAsJson(const DivergenceReport& report) {
@@ -120,16 +148,16 @@ std::string DivergenceAsJson(const DivergenceReport& report) {
 }
 
 std::string DivergenceAsSvg(const DivergenceReport& report) {
-  TradeOffPlot plot = {
-      .title = "What a sparse prefill loses and what it costs",
-      .subtitle = fmt::format("{} tokens of {}; prefill time against dense, loss in nats",
-                              CountText(report.num_tokens), report.text),
-      .x_label = "time of prefill, sparse / dense",
-      .panels = {}};
+  TradeOffPlot plot = {.title = "What a sparse prefill loses and what it costs",
+                       .subtitle = fmt::format("{} of {}; prefill time against dense, loss in nats",
+                                               CountOf(report.num_tokens, "token"), report.text),
+                       .x_label = "time of prefill, sparse / dense",
+                       .panels = {}};
   for (size_t s = 0; s < report.sets.size(); ++s) {
     TradeOffPanel& panel = plot.panels.emplace_back();
-    panel.title = fmt::format("KL(dense || sparse), {} positions: {}",
-                              CountText(std::ssize(report.sets[s].positions)), report.sets[s].name);
+    panel.title =
+        fmt::format("KL(dense || sparse), {}: {}",
+                    CountOf(std::ssize(report.sets[s].positions), "position"), report.sets[s].name);
     for (const PolicyDivergence& one : report.result.policies) {
       panel.points.push_back(
           {.label = PolicyLabel(one.policy), .cost = one.time_ratio, .loss = one.sets[s].mean});

@@ -20,8 +20,10 @@ struct DivergenceReport {
   DivergenceResult result;
 };
 
-// A row for each policy: density, time, and the loss over each set of positions.
-std::string DivergenceAsText(const DivergenceReport& report);
+// A row for each policy: density, time, and the loss over each set of positions, in tables of their
+// own where one is too wide.
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string DivergenceAsText(const DivergenceReport& report, size_t columns);
 
 // One object; what is not finite is null.
 std::string DivergenceAsJson(const DivergenceReport& report);

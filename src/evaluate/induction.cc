@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "base/rng.h"
 #include "forward/step_forward.h"
 #include "kv/block_table.h"
@@ -136,8 +137,8 @@ Result<std::vector<InductionHead>> MeasureInduction(
     const std::atomic<bool>& cancel) {
   if (model.context_tokens < kLeastContext) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("the context is {} tokens; induction heads show from {} on",
-                            model.context_tokens, kLeastContext));
+                fmt::format("the context is {}; induction heads show from {} on",
+                            CountOf(model.context_tokens, "token"), CountText(kLeastContext)));
   }
   const ModelSpec& spec = model.model->spec();
   const RepeatedTokens repeated = Repeat(model, options);

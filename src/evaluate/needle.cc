@@ -185,9 +185,9 @@ Result<NeedlePrompt> MakeNeedlePrompt(const Tokenizer& tokenizer,
   }
   if (text_size > std::ssize(text_tokens)) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("the text has {} tokens, too few for prompts of {}; give a longer text "
+                fmt::format("the text has {}, too few for prompts of {}; give a longer text "
                             "or smaller lengths",
-                            CountText(std::ssize(text_tokens)), CountText(place.length)));
+                            CountOf(std::ssize(text_tokens), "token"), CountText(place.length)));
   }
   const std::span<const TokenId> text = text_tokens.first(static_cast<size_t>(text_size));
   const int64_t at = AfterLine(tokenizer, text, text_size * place.depth / 100);

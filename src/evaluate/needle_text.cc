@@ -68,15 +68,15 @@ SvgPart GridPart(const NeedleReport& report, const NeedleGrid& grid, const std::
 
 }  // namespace
 
-std::string NeedleAsText(const NeedleReport& report) {
-  std::vector<std::string> columns = {">tokens", ">depth", ">dense", ">ln p"};
+std::string NeedleAsText(const NeedleReport& report, size_t columns) {
+  std::vector<std::string> heading = {">tokens", ">depth", ">dense", ">ln p"};
   std::string names;
   for (size_t p = 0; p < report.policies.size(); ++p) {
-    columns.push_back(fmt::format(">policy {}", p + 1));
-    columns.push_back(">ln p");
+    heading.push_back(fmt::format(">policy {}", p + 1));
+    heading.push_back(">ln p");
     names += fmt::format("policy {}: {}\n", p + 1, PolicyText(report.policies[p]));
   }
-  TextTable table(columns);
+  TextTable table(heading, 2);
   for (size_t l = 0; l < report.lengths.size(); ++l) {
     for (size_t d = 0; d < report.depths.size(); ++d) {
       std::vector<std::string> cells = {CountText(report.lengths[l]),
@@ -93,7 +93,7 @@ std::string NeedleAsText(const NeedleReport& report) {
   return fmt::format(
       "a code in {}, asked for at the end: found of trials, and the mean log-probability of the "
       "answer\n{}\n{}",
-      report.text, names, table.ToText());
+      report.text, names, table.ToText(columns));
 }
 
 std::string NeedleAsJson(const NeedleReport& report) {

@@ -19,7 +19,8 @@ struct NeedleReport {
 };
 
 // A row for each length and depth: found of trials, and the mean log-probability of the answer.
-std::string NeedleAsText(const NeedleReport& report);
+// `columns`: of the screen, 0 for any width (TextTable::ToText).
+std::string NeedleAsText(const NeedleReport& report, size_t columns);
 
 // One object; what is not finite is null.
 std::string NeedleAsJson(const NeedleReport& report);

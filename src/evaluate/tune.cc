@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/check.h"
 #include "base/number_text.h"
 #include "evaluate/divergence.h"
 #include "kernels/sparse_policy_text.h"
@@ -21,10 +19,6 @@ constexpr double kShares[] = {0.08, 0.15, 0.25, 0.4, 0.6};
 constexpr float kAlphas[] = {0.3f, 0.1f, 0.03f, 0.01f, 0.003f};
 // Of a layer that is sparse alone.
 constexpr double kLayerShare = 0.15;
-// At most every fourth layer is dense.
-constexpr int64_t kDenseLayersOf = 4;
-// Shares below are not asked for where lists are compared at equal density.
-constexpr double kLeastShare = 0.02;
 // Further parameters between the last one that loses too much and the first that does not.
 constexpr int kRefinements = 3;
 constexpr int64_t kShortestTiming = 512;
@@ -41,47 +35,13 @@ double MeanKl(const PolicyDivergence& divergence) {
   return sum / static_cast<double>(divergence.sets.size());
 }
 
-// Between two trials the logarithm of the divergence is taken for linear in the density. Requires:
-// at least one trial, densities ascending.
-double KlAtDensity(const std::vector<TuneTrial>& trials, double density) {
-  const auto log_kl = [](const TuneTrial& trial) { return std::log(std::max(trial.kl, 1e-12)); };
-  size_t i = 1;
-  while (i + 1 < trials.size() && trials[i].density < density) ++i;
-  if (trials.size() < 2 || density <= trials.front().density) return trials.front().kl;
-  if (density >= trials.back().density) return trials.back().kl;
-  const TuneTrial& low = trials[i - 1];
-  const TuneTrial& high = trials[i];
-  const double width = high.density - low.density;
-  const double at = width <= 0 ? 0.5 : (density - low.density) / width;
-  return std::exp(log_kl(low) + at * (log_kl(high) - log_kl(low)));
-}
-
-// The inverse: at which density the divergence is reached, between the ends of the trials. As
-// above.
-double DensityAtKl(const std::vector<TuneTrial>& trials, double kl) {
-  double low = trials.front().density;
-  double high = trials.back().density;
-  if (kl >= trials.front().kl) return low;
-  if (kl <= trials.back().kl) return high;
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (low + high) / 2;
-    (KlAtDensity(trials, middle) > kl ? low : high) = middle;
+// Those that see everything.
+std::vector<int> GlobalLayers(const ModelSpec& spec) {
+  std::vector<int> layers;
+  for (int layer = 0; layer < spec.num_layers(); ++layer) {
+    if (spec.layers[static_cast<size_t>(layer)].sliding_window == 0) layers.push_back(layer);
   }
-  return high;
-}
-
-// One of the two rules, with its parameter.
-SparsePolicy WithParameter(SparsePolicy policy, double parameter) {
-  if (policy.rule == SelectionRule::kShare) {
-    policy.share = std::round(parameter * 1000) / 1000;
-  } else {
-    policy.alpha = static_cast<float>(std::round(parameter * 1e5) / 1e5);
-  }
-  return policy;
-}
-
-double ParameterOf(const SparsePolicy& policy) {
-  return policy.rule == SelectionRule::kShare ? policy.share : static_cast<double>(policy.alpha);
+  return layers;
 }
 
 class Tuner {
@@ -93,18 +53,16 @@ class Tuner {
         progress_(progress),
         cancel_(cancel),
         policy_(DefaultSparsePolicy()),
+        global_(GlobalLayers(model.model->spec())),
+        lists_(global_, model.model->spec().num_kv_heads),
         text_losses_(options.texts.size()) {
     for (const std::vector<TokenId>& text : options.texts) {
       text_tokens_ += std::ssize(text);
       if (longest_ == nullptr || text.size() > longest_->size()) longest_ = &text;
     }
-    const ModelSpec& spec = model.model->spec();
-    for (int layer = 0; layer < spec.num_layers(); ++layer) {
-      if (spec.layers[static_cast<size_t>(layer)].sliding_window == 0) global_.push_back(layer);
-    }
     // Tokens that are read, for the bar: a guess that is exact but for what steps leave out.
     const int64_t layer_tokens = HalfOf(*longest_) * (std::ssize(global_) + 1);
-    const int64_t lists = std::ssize(ListLengths()) + 3;
+    const int64_t lists = std::ssize(lists_.Lengths()) + 3;
     const auto tries = static_cast<int64_t>(std::size(kShares) + std::size(kAlphas) + 2) + lists;
     constexpr int64_t kDenseReads = 5;
     total_ = 2048 + layer_tokens + text_tokens_ * (tries + kRefinements + kDenseReads) +
@@ -161,6 +119,7 @@ class Tuner {
       if (head.score <= options_.induction_limit) continue;
       policy_.dense_heads.push_back({.layer = head.layer, .kv_head = head.kv_head});
     }
+    lists_.SetDenseHeads(policy_.dense_heads);
     return {};
   }
 
@@ -200,81 +159,23 @@ class Tuner {
     for (size_t i = 0; i < global_.size(); ++i) {
       result_.layers.push_back({.layer = global_[i], .kl = MeanKl(measured->policies[i])});
     }
-    ranked_ = global_;
-    std::vector<double> gain(model_.model->spec().layers.size());
-    for (const LayerLoss& loss : result_.layers) {
-      const int64_t heads = SparseHeads(loss.layer);
-      gain[static_cast<size_t>(loss.layer)] = heads == 0 ? 0 : loss.kl / static_cast<double>(heads);
-    }
-    std::ranges::stable_sort(ranked_, std::greater(),
-                             [&](int layer) { return gain[static_cast<size_t>(layer)]; });
+    lists_.Rank(result_.layers);
     return {};
-  }
-
-  // KV heads of a layer that are not on the list.
-  int64_t SparseHeads(int layer) const {
-    const int64_t dense = std::ranges::count_if(
-        policy_.dense_heads, [&](const DenseHead& head) { return head.layer == layer; });
-    return model_.model->spec().num_kv_heads - dense;
-  }
-
-  // How many layers may be dense: 0, 1, 2, 3, 4, 6, 8, 12 ... up to every fourth.
-  std::vector<int64_t> ListLengths() const {
-    const int64_t most = std::ssize(global_) / kDenseLayersOf;
-    std::vector<int64_t> lengths = {0};
-    for (int64_t n = 1; n <= most;
-         n +=
-         std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n))) / 2)) {
-      lengths.push_back(n);
-    }
-    return lengths;
   }
 
   // The first `length` layers dense, besides the heads.
   SparsePolicy WithList(int64_t length) const {
     SparsePolicy policy = policy_;
     policy.rule = SelectionRule::kShare;
-    CHECK_LE(length, std::ssize(ranked_));
-    policy.dense_layers.assign(ranked_.begin(), ranked_.begin() + length);
-    std::ranges::sort(policy.dense_layers);
+    policy.dense_layers = lists_.First(length);
     return policy;
-  }
-
-  // The share of all KV heads of layers that see everything that a list keeps dense.
-  double DenseShare(int64_t length) const {
-    int64_t sparse = 0;
-    for (auto layer = ranked_.begin() + length; layer != ranked_.end(); ++layer) {
-      sparse += SparseHeads(*layer);
-    }
-    return 1 - static_cast<double>(sparse) /
-                   static_cast<double>(model_.model->spec().num_kv_heads * std::ssize(global_));
-  }
-
-  // The share of blocks that gives a list the wanted density, by the trials without one; nothing if
-  // the list alone is denser.
-  std::optional<double> ShareFor(int64_t length, double density) const {
-    const auto sparse_density = [&](double of_all, int64_t of_list) {
-      return (of_all - DenseShare(of_list)) / (1 - DenseShare(of_list));
-    };
-    const double wanted = sparse_density(density, length);
-    size_t i = 1;
-    while (i + 1 < shares_.size() && sparse_density(shares_[i].density, 0) < wanted) ++i;
-    const TuneTrial& low = shares_[i - 1];
-    const TuneTrial& high = shares_[i];
-    const double from = sparse_density(low.density, 0);
-    const double to = sparse_density(high.density, 0);
-    if (to <= from) return std::nullopt;
-    const double at = (wanted - from) / (to - from);
-    const double share = low.policy.share + at * (high.policy.share - low.policy.share);
-    if (share < kLeastShare) return std::nullopt;
-    return std::min(share, 1.0);
   }
 
   // The list that loses least at a density. Requires: the first length is 0 or fits the density.
   Result<std::pair<int64_t, double>> BestList(const std::vector<int64_t>& lengths, double density) {
     std::vector<SparsePolicy> policies;
     for (const int64_t length : lengths) {
-      const std::optional<double> share = ShareFor(length, density);
+      const std::optional<double> share = lists_.ShareFor(length, density, shares_);
       if (share.has_value()) policies.push_back(WithParameter(WithList(length), *share));
     }
     if (policies.empty()) return std::pair(lengths.front(), shares_.front().kl);
@@ -289,7 +190,7 @@ class Tuner {
   // that no list needs to keep to the divergence, then, of the best one and its neighbours, at the
   // lower one that it should need.
   Result<> ChooseLayers() {
-    const std::vector<int64_t> lengths = ListLengths();
+    const std::vector<int64_t> lengths = lists_.Lengths();
     if (lengths.size() == 1) return {};
     const double density = DensityAtKl(shares_, options_.max_kl);
     Result<std::pair<int64_t, double>> best = BestList(lengths, density);
@@ -425,10 +326,10 @@ class Tuner {
   const TuneOptions& options_;
   const TuneProgress& progress_;
   const std::atomic<bool>& cancel_;
-  SparsePolicy policy_;  // with the lists that were found so far
-  std::vector<int> global_;
+  SparsePolicy policy_;            // with the lists that were found so far
+  const std::vector<int> global_;  // layers that see everything
+  DenseLists lists_;
   std::vector<double> text_losses_;  // of each text, over all trials
-  std::vector<int> ranked_;          // the same layers, what is best made dense first
   std::vector<TuneTrial> shares_;    // without dense layers; density ascends
   const std::vector<TokenId>* longest_ = nullptr;
   int64_t text_tokens_ = 0;

@@ -25,6 +25,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "engine/loaded_model.h"
+#include "evaluate/dense_lists.h"
 #include "evaluate/induction.h"
 #include "kernels/sparse_policy.h"
 
@@ -38,18 +39,6 @@ struct TuneOptions {
 };
 
 inline constexpr int64_t kLeastTuneTokens = 1024;
-
-struct LayerLoss {
-  int layer = 0;
-  double kl = 0;  // this layer alone being sparse
-};
-
-// A policy that was tried on all texts.
-struct TuneTrial {
-  SparsePolicy policy;
-  double kl = 0;
-  double density = 1;
-};
 
 // The time of reading so many tokens. Units: ratio of times that were taken in turn.
 struct TuneTiming {

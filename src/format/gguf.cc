@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "format/byte_reader.h"
 
 namespace baton {
@@ -215,9 +216,10 @@ Result<void> GgufFile::CheckSupportedTypes() const {
     const auto has_type = [&](const GgufTensor& tensor) { return tensor.type == traits.type; };
     const auto first = std::find_if(tensors_.begin(), tensors_.end(), has_type);
     if (first == tensors_.end()) continue;
-    lacking += fmt::format("{}{} ({} tensors, first {})", lacking.empty() ? "" : ", ", traits.name,
-                           std::count_if(tensors_.begin(), tensors_.end(), has_type),
-                           QuoteForMessage(first->name));
+    lacking +=
+        fmt::format("{}{} ({}, first {})", lacking.empty() ? "" : ", ", traits.name,
+                    CountOf(std::count_if(tensors_.begin(), tensors_.end(), has_type), "tensor"),
+                    QuoteForMessage(first->name));
   }
   if (lacking.empty()) return {};
   return Fail(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/number_text.h"
 
 namespace baton {
 
@@ -53,8 +54,9 @@ int64_t BlockTable::BlocksToReserve(int64_t new_tokens) const {
 Result<> BlockTable::Reserve(int64_t new_tokens) {
   CHECK_GE(new_tokens, 0);
   if (new_tokens > max_tokens_ - num_tokens_) {
-    return Fail(ErrorCode::kExhausted, fmt::format("context full: {} tokens and {} more exceed {}",
-                                                   num_tokens_, new_tokens, max_tokens_));
+    return Fail(ErrorCode::kExhausted,
+                fmt::format("context full: {} and {} more exceed {}", CountOf(num_tokens_, "token"),
+                            new_tokens, max_tokens_));
   }
   if (new_tokens == 0) return {};
   const bool copies = CopiesLast();
@@ -62,9 +64,10 @@ Result<> BlockTable::Reserve(int64_t new_tokens) {
   const int64_t joining = needed - (copies ? 1 : 0);
   if (needed > pool_->num_free()) {
     return Fail(ErrorCode::kExhausted,
-                fmt::format("KV cache full: {} more tokens need {} blocks, {} of {} are free; end "
+                fmt::format("KV cache full: {} more needs {}, and {} of {} are free; end "
                             "a sequence or start with a larger cache",
-                            new_tokens, needed, pool_->num_free(), pool_->num_blocks()));
+                            CountOf(new_tokens, "token"), CountOf(needed, "block"),
+                            pool_->num_free(), pool_->num_blocks()));
   }
   // From here on nothing fails: the blocks are there.
   if (copies) {

@@ -219,8 +219,9 @@ Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSe
   }
   if (header.num_tokens > file_bytes / sizeof(TokenId) ||
       PlacesOf(header.num_tokens, kind.block_bytes).end != file_bytes) {
-    return Damaged(path, fmt::format("it has {} bytes and says that {} tokens are in it",
-                                     file_bytes, header.num_tokens));
+    return Damaged(path, fmt::format("it has {} and says that it holds {}",
+                                     CountOf(static_cast<int64_t>(file_bytes), "byte"),
+                                     CountOf(static_cast<int64_t>(header.num_tokens), "token")));
   }
   if (static_cast<int64_t>(header.num_tokens) > max_tokens) {
     return Fail(ErrorCode::kInvalid,

@@ -47,9 +47,9 @@ Result<> Validate(const StopRules& rules, int64_t vocab_size) {
 Result<> CheckPromptFits(const StopRules& rules, int64_t num_prompt) {
   if (num_prompt < rules.max_context) return {};
   return Fail(ErrorCode::kInvalid,
-              fmt::format("the prompt has {} tokens and leaves no room for an answer in a context "
+              fmt::format("the prompt has {} and leaves no room for an answer in a context "
                           "of {}; shorten it or ask for a larger context",
-                          CountText(num_prompt), CountText(rules.max_context)));
+                          CountOf(num_prompt, "token"), CountText(rules.max_context)));
 }
 
 std::optional<StopReason> StopBeforeNext(const StopRules& rules, const GenerationLength& length) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/number_text.h"
 
 namespace baton {
 namespace {
@@ -53,21 +54,22 @@ Result<> Scheduler::Submit(SequenceSpec spec) {
   CHECK(!by_id_.contains(spec.id));
   if (NumBlocksFor(spec.max_known) > pool_->num_blocks()) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("a prompt of {} tokens and {} more can never fit into a cache of {} "
+                fmt::format("a prompt of {} and {} more can never fit into a cache of {} "
                             "tokens; ask for fewer tokens or start with a larger cache",
-                            num_prompt, spec.max_known - num_prompt,
+                            CountOf(num_prompt, "token"), spec.max_known - num_prompt,
                             int64_t{pool_->num_blocks()} * kBlockTokens));
   }
   if (num_waiting() >= limits_.max_queue_requests) {
-    return Fail(
-        ErrorCode::kExhausted,
-        fmt::format("the queue is full: {} requests are waiting; try again later", num_waiting()));
+    return Fail(ErrorCode::kExhausted,
+                fmt::format("the queue is full with {} waiting; try again later",
+                            CountOf(num_waiting(), "request")));
   }
   if (waiting_tokens_ + num_prompt > limits_.max_queue_tokens) {
-    return Fail(ErrorCode::kExhausted,
-                fmt::format("the queue is full: {} tokens are waiting, and {} more exceed the "
-                            "limit of {}; try again later",
-                            waiting_tokens_, num_prompt, limits_.max_queue_tokens));
+    return Fail(
+        ErrorCode::kExhausted,
+        fmt::format("the queue is full with {} waiting, and {} more exceed the "
+                    "limit of {}; try again later",
+                    CountOf(waiting_tokens_, "token"), num_prompt, limits_.max_queue_tokens));
   }
   auto sequence = std::make_unique<Sequence>(Sequence{.ledger = {.id = spec.id,
                                                                  .known = std::move(spec.prompt),

@@ -265,12 +265,12 @@ TEST(SchedulerQueue, IsLimitedInRequestsAndTokens) {
   ASSERT_FALSE(tokens.has_value());
   EXPECT_EQ(tokens.error().code, ErrorCode::kExhausted);
   EXPECT_THAT(tokens.error().message,
-              HasSubstr("60 tokens are waiting, and 41 more exceed the limit of 100"));
+              HasSubstr("60 tokens waiting, and 41 more exceed the limit of 100"));
   ASSERT_TRUE(submit(3, 40).has_value());
   const Result<> requests = submit(4, 1);
   ASSERT_FALSE(requests.has_value());
   EXPECT_EQ(requests.error().code, ErrorCode::kExhausted);
-  EXPECT_THAT(requests.error().message, HasSubstr("2 requests are waiting"));
+  EXPECT_THAT(requests.error().message, HasSubstr("2 requests waiting"));
   ASSERT_NO_FATAL_FAILURE(checked.Drain(100));
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/number_text.h"
 #include "serve/json_body.h"
 
 namespace baton {
@@ -38,10 +39,11 @@ ApiResult<> ReadPrompts(const JsonFields& fields, const CallLimits& limits, Comp
   }
   if (prompt->empty()) return BadField("prompt", "'prompt' is an empty list");
   if (std::ssize(*prompt) * call.fields.num_choices > CallLimits::kMaxChoices) {
-    return BadField("prompt",
-                    fmt::format("{} prompts with {} choices each exceed the limit of {} "
-                                "choices in one call",
-                                prompt->size(), call.fields.num_choices, CallLimits::kMaxChoices));
+    return BadField(
+        "prompt", fmt::format("{} with {} each exceed the limit of {} "
+                              "choices in one call",
+                              CountOf(std::ssize(*prompt), "prompt"),
+                              CountOf(call.fields.num_choices, "choice"), CallLimits::kMaxChoices));
   }
   for (size_t i = 0; i < prompt->size(); ++i) {
     const Json& one = (*prompt)[i];

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/number_text.h"
 #include "text/guarded_chat.h"
 #include "text/template_json.h"
 #include "text/unicode.h"
@@ -35,15 +36,15 @@ tl::unexpected<ApiError> TooLong(const std::string& param, const std::string& to
                                  const TextModel& model) {
   return tl::unexpected<ApiError>(FieldError(
       param,
-      fmt::format("the prompt has {} tokens and leaves no room for an answer in the context of {}",
-                  tokens, model.context_tokens),
+      fmt::format("the prompt has {} and leaves no room for an answer in the context of {}", tokens,
+                  model.context_tokens),
       "context_length_exceeded"));
 }
 
 // A text that no splitting into tokens could fit is refused before anybody tries.
 ApiResult<> CheckBytes(std::string_view text, const std::string& param, const TextModel& model) {
   if (std::ssize(text) / model.longest_piece_bytes < model.context_tokens) return {};
-  return TooLong(param, fmt::format("over {}", model.context_tokens), model);
+  return TooLong(param, "over " + CountOf(model.context_tokens, "token"), model);
 }
 
 ApiResult<> CheckTokens(const std::vector<TokenId>& ids, const std::string& param,
@@ -52,7 +53,7 @@ ApiResult<> CheckTokens(const std::vector<TokenId>& ids, const std::string& para
     return BadField(param, fmt::format("'{}' comes to no token at all; add some words", param));
   }
   if (std::ssize(ids) < model.context_tokens) return {};
-  return TooLong(param, std::to_string(ids.size()), model);
+  return TooLong(param, CountOf(std::ssize(ids), "token"), model);
 }
 
 ApiResult<std::vector<TokenId>> EncodePrompt(const CompletionPrompt& prompt,
@@ -104,10 +105,11 @@ ApiResult<> CheckPromptLogprobs(const PreparedCall& call) {
   const int64_t each = *call.fields.sampling.num_top_logprobs + 1;
   const int64_t count = num_tokens * call.fields.num_choices * each;
   if (count <= CallLimits::kMaxPromptLogprobs) return {};
-  return BadField("logprobs", fmt::format("{} log-probabilities of the prompts' {} tokens are more "
-                                          "than one answer holds, {}; ask for fewer prompts, "
-                                          "choices or alternatives at a time",
-                                          count, num_tokens, CallLimits::kMaxPromptLogprobs));
+  return BadField("logprobs",
+                  fmt::format("{} log-probabilities of the prompts' {} are more "
+                              "than one answer holds, {}; ask for fewer prompts, "
+                              "choices or alternatives at a time",
+                              count, CountOf(num_tokens, "token"), CallLimits::kMaxPromptLogprobs));
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ class Chat(BatonCase):
             start = self.file("start.json", json.dumps({"messages": loaded}))
             path = self.folder / "system.json"
             _, errors = self.chat(f"/load {start}\n/save {path}\n", "--system", "Be brief.")
-            self.assertIn(f"Loaded {len(loaded)} messages.", errors)
+            self.assertIn(f"Loaded {len(loaded)} message{'s' * (len(loaded) > 1)}.\n", errors)
             self.assertEqual(self.saved("system.json"),
                              [{"role": "system", "content": wanted}, user])
 

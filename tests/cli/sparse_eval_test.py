@@ -3,6 +3,7 @@
 follow from eval logits, forms of reports, and refusals."""
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 
 from baton_case import SMOL, TESTS, BatonCase, cached, main
@@ -194,6 +195,107 @@ class Density(SparseEval):
         for kind in ("density", "kl", "needle"):
             self.assertIn("--sparse", self.fails("eval", kind, self.model, "--text", self.text,
                                                  "--sparse", " ", code=2))
+
+
+class TooShort(SparseEval):
+    """Prompts that lie in sink, window and tail: everything is read, which looks like no loss."""
+
+    def note(self, *arguments):
+        done = self.baton("eval", *arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return done.stderr.decode()
+
+    def test_nothing_left_out_is_told_with_the_length_that_changes_it(self):
+        long = self.file("long.txt", TEXT.read_bytes()[:2000])
+        call = [self.model, "--text", long]
+        note = self.note("density", *call, "--tokens", 600)
+        self.assertRegex(note, r"^baton: note: nothing was left out of 600 tokens by 'default' "
+                               r"\(something from [\d,]+ tokens on\)\n$")
+        first = int(re.search(r"from ([\d,]+)", note)[1].replace(",", ""))
+        self.assertEqual(self.note("density", *call, "--tokens", first - 1),
+                         note.replace("600", f"{first - 1:,}"))
+        self.assertEqual(self.note("density", *call, "--tokens", first), "")
+        self.assertEqual(self.note("kl", *call, "--tokens", first - 1, "--repeat", 0),
+                         note.replace("600", f"{first - 1:,}"))
+        self.assertEqual(self.note("kl", *call, "--tokens", first, "--repeat", 0), "")
+        # One line for all policies.
+        lines = self.note("kl", *call, "--tokens", 600, "--repeat", 0, "--baselines").splitlines()
+        self.assertEqual(len(lines), 1)
+        for label in ("default", "published", "rule=none"):
+            self.assertIn(f"'{label}' (something from ", lines[0])
+        lines = self.note("needle", self.model, "--lengths", f"300,{first},600", "--depths", 50,
+                          "--trials", 1, "--sparse", "rule=share:0.25", "--sparse", SPARSE,
+                          "--sparse", "rule=all").splitlines()
+        self.assertEqual(len(lines), 1)
+        self.assertIn("nothing was left out of 300 and 600 tokens by 'default'", lines[0])
+        self.assertIn(f"of 300 and 600 and {first:,} tokens by 'rule=all' (never anything)", lines[0])
+        self.assertNotIn("share:0.1", lines[0])
+        note = self.note("perplexity", *call, "--window", 600, "--prefill", "sparse")
+        self.assertIn("nothing was left out of 600 tokens by 'default'", note)
+        self.assertEqual(self.note("perplexity", *call, "--window", 600), "")
+
+
+class OneOfEach(SparseEval):
+    def test_one_is_not_written_as_many(self):
+        one = ["--text", self.text, "--tokens", 1, "--threads", 1]
+        texts = [
+            self.ok("eval", "kl", self.model, *one, "--repeat", 0),
+            self.ok("eval", "density", self.model, *one),
+            self.ok("eval", "perplexity", self.model, "--text", self.text, "--window", 2,
+                    "--windows", 1),
+            self.ok("simulate", "--rate", 1, "--duration", 1, "--seed", 3),
+            self.baton("eval", "kl", self.model, *one, "--repeat", 0).stderr.decode(),
+            self.fails("eval", "kl", self.model, "--text", self.file("one.txt", "x"), "--tokens", 2),
+            self.fails("run", self.model, "--raw", "-p", "x", "--ctx", 1),
+        ]
+        for text in texts:
+            self.assertNotRegex(text, r"(?<![\d.,:])1 (?!tokens/s)[a-z]+s\b", text)
+        self.assertRegex(texts[0], r"^1 token of text\.txt, 1 thread, .*last: 1 position, spread: 1 "
+                                   r"position\n")
+        self.assertIn("has 1 token, fewer than the 2 wanted", texts[5])
+
+
+class Tokens(SparseEval):
+    """--tokens N has one meaning: so many must be there; without it, what is there is taken."""
+
+    def test_more_than_the_text_has(self):
+        for command in (["eval", "kl"], ["eval", "density"]):
+            self.assertRegex(
+                self.fails(*command, self.model, "--text", self.text, "--tokens", 701),
+                r"text\.txt: has 700 tokens, fewer than the 701 wanted; .*a smaller --tokens")
+        long = self.file("tune.txt", TEXT.read_bytes()[:1500])
+        self.assertRegex(self.fails("tune", self.model, "--text", long, "--tokens", 1501),
+                         r"tune\.txt: has 1,500 tokens, fewer than the 1,501 wanted")
+
+    def test_more_than_the_context_has(self):
+        long = self.file("long.txt", TEXT.read_bytes()[:3000])
+        for command in (["eval", "kl"], ["eval", "density"], ["tune"]):
+            call = [*command, self.model, "--text", long]
+            for context, given in ((2048, []), (1100, ["--ctx", 1100])):
+                line = self.fails(*call, "--tokens", context + 1, *given)
+                self.assertIn(f"--tokens asks for {context + 1:,} tokens, and the context has "
+                              f"{context:,}; ask for fewer, or give a larger --ctx", line)
+        self.ok("eval", "density", self.model, "--text", long, "--tokens", 2500, "--ctx", 2500)
+        self.assertIn("--lengths asks for 2,049 tokens, and the context has 2,048",
+                      self.fails("eval", "needle", self.model, "--text", long, "--lengths",
+                                 "300,2049"))
+
+    def test_the_default_takes_what_is_there_and_says_so(self):
+        long = self.file("long.txt", TEXT.read_bytes()[:3000])
+        done = self.baton("eval", "kl", self.model, "--text", long, "--json", "--repeat", 0,
+                          "--positions", 5)
+        self.assertEqual(json.loads(done.stdout)["tokens"], 2048)
+        self.assertEqual(done.stderr.decode(), "baton: note: long.txt: the first 2,048 of 3,000 "
+                         "tokens are read, as many as the context has\n")
+        done = self.baton("eval", "needle", self.model, "--text", long, "--json", "--depths", 50,
+                          "--trials", 1)
+        self.assertEqual({cell["length"] for cell in json.loads(done.stdout)["dense"]["cells"]},
+                         {1000, 2000})
+        self.assertIn("baton: note: the context has 2,048 tokens: prompts have up to 2,000 instead "
+                      "of the usual 8,000\n", done.stderr.decode())
+        self.assertIn("the text has 700 tokens, fewer than the usual 1,000 of a prompt; give "
+                      "smaller --lengths",
+                      self.fails("eval", "needle", self.model, "--text", self.text))
 
 
 class Perplexity(SparseEval):

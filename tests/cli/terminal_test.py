@@ -107,6 +107,36 @@ class OnATerminal(BatonCase):
         last_bar = seen.rindex(b"Reading the prompt")
         self.assertRegex(seen[last_bar:], rb"^[^\r\n]*\r\x1b\[K[^\x1b]+$")
 
+    def test_tables_fit_the_terminal(self):
+        text = self.file("text.txt", FOX * 20)
+        small = self.folder / "small.gguf"
+        small.write_bytes(tiny_llama(context=2048).bytes())
+        lists = " dense-layers=0 dense-heads=1:0 correction=off sink=128 window=128 last=1"
+        for arguments in (
+                ["eval", "kl", small, "--text", text, "--baselines", "--repeat", 1, "--sparse",
+                 "rule=share:0.2" + lists],
+                ["eval", "density", small, "--text", text],
+                ["eval", "needle", small, "--lengths", 300, "--depths", 50, "--trials", 1,
+                 *["--sparse", "rule=share:0.1", "--sparse", "rule=none"] * 2],
+                ["bench", "serve", small, "--quick", "--long-prompt", 30, "--ctx", 256],
+                ["bench", "model", small, "--quick"],
+                ["bench", "limits", "--quick"],
+                ["bench", "kernels", "--quick", "--only", "linear", "--type", "Q4_0"],
+                ["simulate", "--rate", 1, "--duration", 20]):
+            terminal = Terminal(list(map(str, arguments)))
+            self.assertEqual(terminal.finish(120), 0, terminal.seen)
+            # What was drawn on the status line is gone; what stands above the first empty line is
+            # not a table.
+            seen = re.sub(rb"[^\n]*\x1b\[K", b"", terminal.seen).decode().replace("\r\n", "\n")
+            if arguments[0] != "simulate":
+                seen = seen.partition("\n\n")[2]
+            self.assertTrue(seen)
+            for line in seen.splitlines():
+                if not line.startswith("note: "):
+                    self.assertLessEqual(len(line), 80, line)
+        # Not for a pipe.
+        self.assertIn("last KL", self.ok("eval", "kl", small, "--text", text, "--repeat", 0))
+
     def test_dumb_terminals_get_no_bar(self):
         for term in ("dumb", ""):
             def run(arguments):

@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
+import time
 import unittest
 
-from baton_case import SMOL, BatonCase, cached, main
+from baton_case import BATON, SMOL, BatonCase, cached, main
 from gguf_file import tiny_llama
 
 TEXT = pathlib.Path(__file__).parents[1] / "data/golden/text/kjv-slice.txt"
@@ -130,6 +132,100 @@ class Tuned(BatonCase):
             self.ok("run", path, "--raw", "-p", "x", "-n", "1", "--ignore-eos", timeout=20)
             if file.is_dir():
                 file.rmdir()
+
+    def tiny(self, name="tiny.gguf"):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        path = folder / name
+        path.write_bytes(tiny_llama(context=4096).bytes())
+        return path
+
+    TUNE = ["--text", TEXT, "--tokens", "1024", "--threads", "1"]
+
+    def test_a_tune_file_elsewhere(self):
+        path = self.tiny()
+        elsewhere = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "of tiny.json"
+        beside = pathlib.Path(f"{path}.tune.json")
+        # Something that tune may not replace: the model's folder is of no use.
+        beside.mkdir()
+        line = self.fails("tune", path, *self.TUNE, "--kl", "1")
+        self.assertIn(f"cannot write '{beside}': Is a directory", line)
+        self.assertTrue(line.endswith("; --tune-file FILE saves it elsewhere"), line)
+        self.ok("tune", path, *self.TUNE, "--kl", "1", "--tune-file", elsewhere)
+        beside.rmdir()
+        saved = json.loads(elsewhere.read_text())
+        saved["break_even_tokens"] = 100
+        elsewhere.write_text(json.dumps(saved))
+
+        self.assertIn("is not tuned", self.fails("run", path, "--raw", "-p", "x", "--prefill", "auto"))
+        named = ["--prefill", "auto", "--tune-file", elsewhere]
+        for words, policy in (("x", "dense"), ("x" * 200, saved["policy"])):
+            result = json.loads(self.ok("run", path, "--raw", "-p", words, "-n", "1", "--json",
+                                        "--ignore-eos", *named))
+            self.assertEqual(result["policy"]["prefill"], policy)
+            self.assertEqual(result["policy"]["tune_file"], str(elsewhere))
+        result = json.loads(self.ok("eval", "perplexity", path, "--text", TEXT, "--window", 200,
+                                    "--windows", 1, "--json", *named))
+        self.assertEqual(result["policy"], saved["policy"])
+        ids = self.file("ids", " ".join(["7"] * 150))
+        self.ok("eval", "logits", path, "--ids", ids, "--positions", "149", *named)
+        self.ok("bench", "serve", path, "--quick", "--ctx", 256, "--kv-tokens", 1024, *named)
+        self.ok("chat", path, "--chat-template", "chatml", "-n", "1", *named, stdin="Hi\n")
+        self.ok("serve", path, "--print-config", *named)
+        # Requests may ask for it, so serve takes it with dense prefill, too.
+        self.ok("serve", path, "--print-config", "--tune-file", elsewhere)
+        told = json.loads(self.ok("inspect", path, "--json", "--tune-file", elsewhere))["tune_file"]
+        self.assertEqual((told["path"], told["usable"], told["policy"]),
+                         (str(elsewhere), True, saved["policy"]))
+
+        elsewhere.write_text(json.dumps({**saved, "model": "0" * 32}))
+        again = f"baton tune {path} --text FILE --tune-file '{elsewhere}'"
+        for command in (["run", path, "--raw", "-p", "x", "--prefill", "sparse"],
+                        ["serve", path, "--port", "0"], ["serve", path, "--print-config"]):
+            line = self.fails(*command, "--tune-file", elsewhere)
+            self.assertIn(f"{elsewhere}: tuned for another model file; make it anew with: {again}",
+                          line)
+        missing = f"{elsewhere}.no"
+        self.assertIn(f"{missing}: the model is not tuned",
+                      self.fails("run", path, "--raw", "-p", "x", "--prefill", "sparse",
+                                 "--tune-file", missing))
+        told = json.loads(self.ok("inspect", path, "--json", "--tune-file", missing))["tune_file"]
+        self.assertEqual((told["path"], told["usable"]), (missing, False))
+        # What belongs to the model still does, and the file to the option.
+        self.assertIn("name the same file", self.fails(
+            "run", path, "-p", "x", "--prefill", "auto", "--tune-file", elsewhere, "--trace",
+            elsewhere, code=2))
+
+    def test_two_at_once_leave_one_whole_file(self):
+        path = self.tiny()
+        file = pathlib.Path(f"{path}.tune.json")
+        runs = [subprocess.Popen([BATON, "tune", path, *self.TUNE, "--json", "--kl", kl],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for kl in ("0.9", "0.8", "0.7")]
+        results = []
+        while any(run.poll() is None for run in runs):
+            # At every moment there is no file or a whole one.
+            if file.exists():
+                json.loads(file.read_text())
+            time.sleep(0.002)
+        for run in runs:
+            output, error = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 0, error)
+            results.append(json.loads(output)["measured"])
+        self.assertIn(json.loads(file.read_text())["measured"], results)
+        self.assertEqual(sorted(os.listdir(path.parent)), ["tiny.gguf", "tiny.gguf.tune.json"])
+        self.assertIn("faster", self.ok("inspect", path))
+
+    def test_texts_that_are_not_read_as_they_are(self):
+        path = self.tiny()
+        long = self.file("long.txt", TEXT.read_bytes()[:5000])
+        middle = self.file("middle.txt", TEXT.read_bytes()[:1500])
+        done = self.baton("tune", path, "--text", long, "--text", middle, "--kl", "1", "--json",
+                          timeout=300)
+        self.assertEqual(json.loads(done.stdout)["measured"]["text_tokens"], [4096, 1500])
+        self.assertEqual(done.stderr.decode().splitlines(), [
+            f"baton: note: {long}: the first 4,096 of 5,000 tokens are read, unless --tokens says "
+            "otherwise",
+            f"baton: note: {middle}: has 1,500 tokens, fewer than the usual 4,096; all are read"])
 
     def test_what_tune_refuses(self):
         path = cached(SMOL)

@@ -83,6 +83,32 @@ class Usage(BatonCase):
         for arguments, words in cases:
             self.assertIn(words, self.fails(*arguments, code=2))
 
+    def test_options_of_other_commands_are_told_what_takes_their_place(self):
+        cases = [
+            (["tune", MODEL, "--text", "x", "--prefill", "sparse"],
+             "there is no --prefill here: tune reads prompts both ways and finds the policy itself; "
+             "--kl says what it may lose"),
+            (["tune", MODEL, "--text", "x", "--sparse=published"], "there is no --sparse here: tune"),
+            (["eval", "kl", MODEL, "--text", "x", "--prefill=sparse"],
+             "there is no --prefill here: prompts are read densely and by each policy that --sparse "
+             "POLICY names"),
+            (["eval", "needle", MODEL, "--prefill", "auto"], "that --sparse POLICY names"),
+            (["eval", "density", MODEL, "--text", "x", "--prefill", "auto"],
+             "by the policy of --sparse POLICY"),
+        ]
+        for arguments, words in cases:
+            line = self.fails(*arguments, code=2)
+            self.assertIn(words, line)
+            self.assertNotIn("did you mean", line)
+
+    def test_a_tune_file_that_nothing_reads(self):
+        words = "--tune-file is read by --prefill auto, and by --prefill sparse without --sparse"
+        for prefill in ([], ["--prefill", "dense"],
+                        ["--prefill", "sparse", "--sparse", "rule=share:0.2"]):
+            for command in (self.RUN, ["chat", MODEL], ["eval", "perplexity", MODEL, "--text", "x"],
+                            ["eval", "logits", MODEL, "--ids", "x"], ["bench", "serve", MODEL]):
+                self.assertIn(words, self.fails(*command, *prefill, "--tune-file", "t.json", code=2))
+
     RANGES = {
         "--threads": ("1 to 1024", ["0", "-1", "1025", "two", "1.5", "", "1e3",
                                     "18446744073709551616"]),
@@ -230,7 +256,7 @@ class Usage(BatonCase):
         (RUN, "--prefill", ["none", ""]),
         (TUNE, "--kl", ["0", "-1", "nan", "x"]),
         (TUNE, "--tokens", ["1023", "x"]),
-        (TUNE, "--output", [""]),
+        (TUNE, "--tune-file", [""]),
         (RUN, "--sparse", ["", " ", "share", "rule=best", "rule=threshold:1.5", "block=96", "tile=48", "tile=0", "window=0",
                            "rule=threshold:-1", "rule=threshold:nan", "rule=share:0",
                            "estimate=far:9", "dense-layers=x", "block=64 block=64"]),

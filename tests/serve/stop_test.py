@@ -138,11 +138,24 @@ class Stop(BatonCase):
         names = [line.split(" = ")[0] for line in text.splitlines()]
         self.assertEqual(len(names), len(set(names)))
 
+    def test_which_tune_file_counts_is_told_at_the_start(self):
+        server = self.start()
+        server.stop()
+        message, = [line["message"] for line in server.log() if line["event"] == "tune_file"]
+        self.assertRegex(message, r"\.gguf\.tune\.json: the model is not tuned; tune it with: baton "
+                                  r"tune .*; what is written there meanwhile counts from the next "
+                                  r"start on$")
+
     def test_a_configuration_that_cannot_start_is_not_printed(self):
         arguments = ["serve", cached(SMOL), "--port", "0", "--kv-tokens", "1000"]
         self.assertEqual(self.fails(*arguments, "--print-config"), self.fails(*arguments))
         self.assertIn("takes a whole number from 1",
                       self.fails(*arguments, "--print-config", "--max-queue", "0", code=2))
+        sparse = ["serve", cached(SMOL), "--port", "0", "--prefill", "sparse", "--sparse"]
+        for options in (["tile=128", "--chunk", "100"], ["dense-layers=30"]):
+            line = self.fails(*sparse, *options)
+            self.assertIn("at least 128" if "--chunk" in options else "0..29", line)
+            self.assertEqual(self.fails(*sparse, *options, "--print-config"), line)
 
 
 if __name__ == "__main__":
