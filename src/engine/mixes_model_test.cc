@@ -7,23 +7,16 @@
 // Ten of them: --gtest_filter='*MixesTest.*/0', to 19.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/rng.h"
 #include "base/test_paths.h"
-#include "engine/engine.h"
+#include "engine/test_engine.h"
 
 namespace baton {
 namespace {
@@ -72,84 +65,30 @@ MixKind Tight() {
           .steps_per_cancel = 400};
 }
 
-struct Told {
-  TokenId id = 0;
-  double logprob = 0;
-  friend bool operator==(const Told&, const Told&) = default;
-};
-
-class Listener final : public RequestObserver {
- public:
-  void OnPrefill(int64_t, int64_t) override {}
-  void OnToken(const SampledToken& token) override {
-    tokens.push_back({.id = token.id, .logprob = token.raw_logprob});
-  }
-  void OnText(std::string_view) override {}
-  void OnDone(Result<GenerationResult> result) override { done = std::move(result); }
-
-  std::vector<Told> tokens;
-  std::optional<Result<GenerationResult>> done;
-};
-
-GenerationRequest RequestOf(const Asked& asked) {
-  GenerationRequest request;
+std::vector<TokenId> PromptOf(const Asked& asked) {
+  std::vector<TokenId> prompt;
   RandomStream random({.seed = asked.second, .stream = 4});
   for (int64_t i = 0; i < asked.first; ++i) {
-    request.prompt.push_back(static_cast<TokenId>(100 + random.NextBelow(40'000)));
+    prompt.push_back(static_cast<TokenId>(100 + random.NextBelow(40'000)));
   }
-  request.sampling.temperature = 1.0;
-  request.sampling.seed = 7;
-  request.sampling.num_top_logprobs = 0;
-  request.max_tokens = kAnswer;
-  request.ignore_end_tokens = true;
-  return request;
+  return prompt;
 }
 
-class MixesTest : public testing::TestWithParam<uint64_t> {
+class MixesTest : public testing::TestWithParam<uint64_t>, protected EngineRig {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "mixes_XXXXXX";
-    CHECK(::mkdtemp(name.data()) != nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    std::error_code error;
-    std::filesystem::remove_all(folder_, error);
-  }
   void Open(const std::string& path, RandomStream& random, int64_t context) {
-    engine_.reset();
-    model_.reset();
-    Result<LoadedModel> model =
-        LoadModel({.path = path,
-                   .isa = BestIsa(),
-                   .num_threads = static_cast<int>(1 + random.NextBelow(3)),
-                   .context_tokens = context,
-                   .chunk_tokens = static_cast<int64_t>(16 + random.NextBelow(500)),
-                   .max_running = 5},
-                  nullptr);
-    ASSERT_TRUE(model.has_value()) << model.error().message;
-    model_.emplace(*std::move(model));
+    OpenModel({.path = path,
+               .isa = BestIsa(),
+               .num_threads = static_cast<int>(1 + random.NextBelow(3)),
+               .context_tokens = context,
+               .chunk_tokens = static_cast<int64_t>(16 + random.NextBelow(500)),
+               .max_running = 5});
   }
-  EngineConfig Config() const { return EngineConfigOf(model_->options, model_->context_tokens); }
 
-  // What a request gives on an engine of its own that caches nothing, by the model as it is open.
-  const std::vector<Told>& Alone(const Asked& asked) {
-    std::vector<Told>& tokens = alone_[asked];
-    if (!tokens.empty()) return tokens;
-    EngineConfig config = Config();
-    config.max_running = 1;
-    config.kv_tokens = model_->context_tokens;
-    config.prefix_cache = false;
-    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
-    EXPECT_TRUE(engine.has_value());
-    auto listener = std::make_shared<Listener>();
-    EXPECT_TRUE((*engine)->Submit(RequestOf(asked), listener).has_value());
-    const std::atomic<bool> cancel = false;
-    while (true) {
-      const Result<bool> left = (*engine)->Step(cancel);
-      if (!left || !*left) break;
-    }
-    tokens = listener->tokens;
+  // What was asked gives alone, by the model as it is open.
+  const std::vector<std::pair<TokenId, double>>& AloneOnce(const Asked& asked) {
+    std::vector<std::pair<TokenId, double>>& tokens = alone_[asked];
+    if (tokens.empty()) tokens = Alone(Request(PromptOf(asked), kAnswer));
     return tokens;
   }
 
@@ -165,12 +104,10 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     config.min_progress_tokens = static_cast<int64_t>(1 + random.NextBelow(16));
     config.long_prompt_tokens = 1000;
     if (config.prefix_cache && random.NextBelow(2) == 0) {
-      config.kv_disk_folder = folder_;
+      config.kv_disk_folder = folder_.path();
       config.kv_disk_bytes = 200 << 20;
     }
-    Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
-    ASSERT_TRUE(engine.has_value()) << engine.error().message;
-    engine_ = *std::move(engine);
+    ASSERT_NO_FATAL_FAILURE(Start(config));
     struct Entry {
       Asked asked;
       std::shared_ptr<Listener> listener;
@@ -178,27 +115,18 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     };
     std::vector<Entry> entries;
     const uint64_t count = kind.least_requests + random.NextBelow(3);
-    const std::atomic<bool> cancel = false;
     while (true) {
       if (entries.size() < count && random.NextBelow(3) == 0) {
         Asked asked{kind.lengths[random.NextBelow(kind.lengths.size())],
                     random.NextBelow(kind.num_contents)};
         if (entries.size() < kind.first.size()) asked = kind.first[entries.size()];
-        auto listener = std::make_shared<Listener>();
-        const Result<uint64_t> id = engine_->Submit(RequestOf(asked), listener);
-        ASSERT_TRUE(id.has_value()) << id.error().message;
-        entries.push_back({asked, listener, *id});
+        const auto listener = Submit(Request(PromptOf(asked), kAnswer));
+        entries.push_back({asked, listener, last_id_});
       }
       if (!entries.empty() && random.NextBelow(kind.steps_per_cancel) == 0) {
         engine_->Cancel(entries[random.NextBelow(entries.size())].id);
       }
-      const Result<bool> left = engine_->Step(cancel);
-      ASSERT_TRUE(left.has_value()) << left.error().message;
-      if (!*left && entries.size() == count) break;
-      // They may wait for the disk.
-      if (*left && engine_->Status().running.empty()) {
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      }
+      if (!StepOnce() && entries.size() == count) break;
     }
     const EngineStatus status = engine_->Status();
     EXPECT_EQ(status.blocks_owned, 0);
@@ -206,20 +134,19 @@ class MixesTest : public testing::TestWithParam<uint64_t> {
     hit_tokens_ += status.prefix_hit_tokens;
     for (const Entry& entry : entries) {
       ASSERT_TRUE(entry.listener->done && entry.listener->done->has_value());
-      std::vector<Told> expected = Alone(entry.asked);
+      auto expected = AloneOnce(entry.asked);
       ASSERT_EQ(std::ssize(expected), kAnswer);
       // A cancelled one is cut, not changed.
       const bool was_cancelled = (**entry.listener->done).stop_reason == StopReason::kCancelled;
       ASSERT_LE(entry.listener->tokens.size(), expected.size());
       if (was_cancelled) expected.resize(entry.listener->tokens.size());
-      ASSERT_EQ(entry.listener->tokens, expected) << entry.asked.first << " " << entry.asked.second;
+      ASSERT_EQ(Choices(entry.listener->tokens), expected)
+          << entry.asked.first << " " << entry.asked.second;
     }
   }
 
-  std::string folder_;
-  std::optional<LoadedModel> model_;
-  std::unique_ptr<Engine> engine_;
-  std::map<Asked, std::vector<Told>> alone_;
+  const ScratchFolder folder_;
+  std::map<Asked, std::vector<std::pair<TokenId, double>>> alone_;
   uint64_t preemptions_ = 0;
   uint64_t hit_tokens_ = 0;
 };

@@ -77,28 +77,17 @@ inline std::vector<std::pair<TokenId, double>> Choices(const std::vector<Sampled
   return choices;
 }
 
-class EngineTest : public testing::Test {
+// A model that is opened, and an engine that is started, as often as wanted.
+class EngineRig {
  protected:
-  static constexpr int64_t kContext = 448;
-
-  void Open(int num_threads, int64_t chunk_tokens) {
-    Open(num_threads, chunk_tokens, std::nullopt);
-  }
-  void Open(int num_threads, int64_t chunk_tokens, std::optional<SparsePolicy> policy) {
+  void OpenModel(const LoadOptions& options) {
     engine_.reset();
-    Result<LoadedModel> model =
-        LoadModel({.path = policy || wide_ ? wide_file_.path() : file_.path(),
-                   .isa = BestIsa(),
-                   .num_threads = num_threads,
-                   .context_tokens = kContext,
-                   .chunk_tokens = chunk_tokens,
-                   .prefill_policy = std::move(policy),
-                   .max_running = 4},
-                  nullptr);
+    model_.reset();
+    Result<LoadedModel> model = LoadModel(options, nullptr);
     ASSERT_TRUE(model.has_value()) << model.error().message;
     model_.emplace(*std::move(model));
   }
-  EngineConfig Config() const { return EngineConfigOf(model_->options, kContext); }
+  EngineConfig Config() const { return EngineConfigOf(model_->options, model_->context_tokens); }
   void Start(const EngineConfig& config) {
     engine_.reset();
     Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
@@ -106,13 +95,6 @@ class EngineTest : public testing::Test {
     engine_ = *std::move(engine);
   }
 
-  static std::vector<TokenId> Prompt(int64_t count, int64_t kind) {
-    std::vector<TokenId> prompt;
-    for (int64_t i = 0; i < count; ++i) {
-      prompt.push_back(static_cast<TokenId>(kTinyFirstWord + (i * 7 + kind * (i % 5 + 1)) % 50));
-    }
-    return prompt;
-  }
   static GenerationRequest Request(std::vector<TokenId> prompt, int64_t max_tokens) {
     GenerationRequest request;
     request.prompt = std::move(prompt);
@@ -130,17 +112,21 @@ class EngineTest : public testing::Test {
     last_id_ = id.value_or(0);
     return listener;
   }
+  // One step. Returns whether anything is left; requests may wait for the disk meanwhile.
+  bool StepOnce() {
+    const std::atomic<bool> cancel = false;
+    const Result<bool> left = engine_->Step(cancel);
+    EXPECT_TRUE(left.has_value()) << left.error().message;
+    if (!left || !*left) return false;
+    if (engine_->Status().running.empty()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return true;
+  }
   // Steps until nothing is left.
   void Drain() {
-    const std::atomic<bool> cancel = false;
     for (int i = 0; i < 100000; ++i) {
-      const Result<bool> left = engine_->Step(cancel);
-      ASSERT_TRUE(left.has_value()) << left.error().message;
-      if (!*left) return;
-      // Requests may wait for the disk.
-      if (engine_->Status().running.empty()) {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
+      if (!StepOnce()) return;
     }
     FAIL() << "the engine does not come to an end";
   }
@@ -148,6 +134,7 @@ class EngineTest : public testing::Test {
   std::vector<std::pair<TokenId, double>> Alone(const GenerationRequest& request) {
     EngineConfig config = Config();
     config.max_running = 1;
+    config.kv_tokens = model_->context_tokens;
     config.prefix_cache = false;
     Result<std::unique_ptr<Engine>> engine = Engine::Make(*model_, config);
     EXPECT_TRUE(engine.has_value());
@@ -168,13 +155,41 @@ class EngineTest : public testing::Test {
     EXPECT_EQ(status.waiting_tokens, 0);
   }
 
+  std::optional<LoadedModel> model_;
+  std::unique_ptr<Engine> engine_;
+  uint64_t last_id_ = 0;
+};
+
+// On a tiny model.
+class EngineTest : public testing::Test, protected EngineRig {
+ protected:
+  static constexpr int64_t kContext = 448;
+
+  void Open(int num_threads, int64_t chunk_tokens) {
+    Open(num_threads, chunk_tokens, std::nullopt);
+  }
+  void Open(int num_threads, int64_t chunk_tokens, std::optional<SparsePolicy> policy) {
+    OpenModel({.path = policy || wide_ ? wide_file_.path() : file_.path(),
+               .isa = BestIsa(),
+               .num_threads = num_threads,
+               .context_tokens = kContext,
+               .chunk_tokens = chunk_tokens,
+               .prefill_policy = std::move(policy),
+               .max_running = 4});
+  }
+
+  static std::vector<TokenId> Prompt(int64_t count, int64_t kind) {
+    std::vector<TokenId> prompt;
+    for (int64_t i = 0; i < count; ++i) {
+      prompt.push_back(static_cast<TokenId>(kTinyFirstWord + (i * 7 + kind * (i % 5 + 1)) % 50));
+    }
+    return prompt;
+  }
+
   const TinyFile file_{{.layers = 2, .sliding_window = 100}};
   // Without windows: what a sparse prefill leaves out matters.
   const TinyFile wide_file_{TinyModel{.layers = 2}};
   bool wide_ = false;
-  std::optional<LoadedModel> model_;
-  std::unique_ptr<Engine> engine_;
-  uint64_t last_id_ = 0;
 };
 
 }  // namespace baton

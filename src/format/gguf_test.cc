@@ -144,7 +144,7 @@ TEST(Gguf, KnownTypesThatBatonLacksAreNamed) {
   const Result<void> supported = file.CheckSupportedTypes();
   ASSERT_FALSE(supported.has_value());
   EXPECT_EQ(supported.error().code, ErrorCode::kUnavailable);
-  for (const char* name : {"IQ4_NL (1 tensors, first \"iq4_nl.weight\")", "MXFP4", "TQ2_0", "IQ1_S",
+  for (const char* name : {"IQ4_NL (1 tensor, first \"iq4_nl.weight\")", "MXFP4", "TQ2_0", "IQ1_S",
                            "such as Q4_K_M"}) {
     EXPECT_THAT(supported.error().message, HasSubstr(name));
   }

@@ -63,11 +63,12 @@ Result<> BlockTable::Reserve(int64_t new_tokens) {
   const int64_t needed = BlocksToReserve(new_tokens);
   const int64_t joining = needed - (copies ? 1 : 0);
   if (needed > pool_->num_free()) {
-    return Fail(ErrorCode::kExhausted,
-                fmt::format("KV cache full: {} more needs {}, and {} of {} are free; end "
-                            "a sequence or start with a larger cache",
-                            CountOf(new_tokens, "token"), CountOf(needed, "block"),
-                            pool_->num_free(), pool_->num_blocks()));
+    return Fail(
+        ErrorCode::kExhausted,
+        fmt::format("KV cache full: {} of {} blocks are free, and {} more would take {}; end "
+                    "a sequence or start with a larger cache",
+                    pool_->num_free(), pool_->num_blocks(), CountOf(new_tokens, "token"),
+                    CountOf(needed, "block")));
   }
   // From here on nothing fails: the blocks are there.
   if (copies) {

@@ -67,7 +67,8 @@ TEST(BlockTable, FailedReserveChangesNothing) {
   const auto result = table.Reserve(128);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kExhausted);
-  EXPECT_THAT(result.error().message, HasSubstr("128 more tokens need 2 blocks, 1 of 3 are free"));
+  EXPECT_THAT(result.error().message,
+              HasSubstr("1 of 3 blocks are free, and 128 tokens more would take 2 blocks"));
   EXPECT_EQ(table.blocks().size(), 2u);
   EXPECT_EQ(pool.num_free(), 1);
   EXPECT_TRUE(table.Reserve(127).has_value());
