@@ -13,11 +13,19 @@
 namespace baton {
 namespace {
 
-// A tile of one sliding window, by its number.
+// What a policy's selection in a head depends on.
+struct Head {
+  int64_t sliding_window = 0;
+  double share = 0;  // ShareOfHead
+
+  friend auto operator<=>(const Head&, const Head&) = default;
+};
+
+// A tile of a head, by its number.
 struct GridTile {
   int64_t index = 0;
   int64_t positions = 0;
-  int64_t sliding_window = 0;
+  Head head;
 };
 
 // Whether the most favourable energies let the policy drop a block of this tile: all mass in the
@@ -25,7 +33,7 @@ struct GridTile {
 bool CanDrop(const SparsePolicy& policy, const GridTile& tile) {
   const TileBlocks blocks = FindTileBlocks({.first_position = tile.index * tile.positions,
                                             .last_position = (tile.index + 1) * tile.positions - 1,
-                                            .sliding_window = tile.sliding_window},
+                                            .sliding_window = tile.head.sliding_window},
                                            policy.block_tokens);
   std::vector<float> energies(static_cast<size_t>(blocks.NumScored()), 0.0f);
   if (!energies.empty()) energies.back() = 1.0f;
@@ -33,20 +41,20 @@ bool CanDrop(const SparsePolicy& policy, const GridTile& tile) {
   std::vector<int32_t> kept(count);
   std::vector<int32_t> corrected(count);
   std::vector<int32_t> scratch(count);
-  return SelectBlocks(policy, blocks, energies,
+  return SelectBlocks(policy, tile.head.share, blocks, energies,
                       {.kept = kept, .corrected = corrected, .scratch = scratch})
              .corrected > 0;
 }
 
-// The first tile of such layers of which a block can be dropped. The further back a tile's past
+// The first tile of such heads of which a block can be dropped. The further back a tile's past
 // reaches the more there is to drop, so it is found by halving; behind a window's length nothing
 // changes any more but the place in a block.
-std::optional<int64_t> FirstTile(const SparsePolicy& policy, int64_t positions, int64_t window) {
+std::optional<int64_t> FirstTile(const SparsePolicy& policy, int64_t positions, const Head& head) {
   const auto can = [&](int64_t index) {
-    return CanDrop(policy, {.index = index, .positions = positions, .sliding_window = window});
+    return CanDrop(policy, {.index = index, .positions = positions, .head = head});
   };
-  if (window != 0) {
-    const int64_t reach = window + 2 * policy.block_tokens;
+  if (head.sliding_window != 0) {
+    const int64_t reach = head.sliding_window + 2 * policy.block_tokens;
     const int64_t end = std::min(reach, ModelLimits::kMaxContext) / positions + 2;
     for (int64_t index = 0; index < end; ++index) {
       if (can(index)) return index;
@@ -67,27 +75,24 @@ std::optional<int64_t> FirstTile(const SparsePolicy& policy, int64_t positions, 
   return low;
 }
 
-bool HasSparseHead(const SparsePolicy& policy, int layer, const ModelSpec& spec) {
-  for (int head = 0; head < spec.num_kv_heads; ++head) {
-    if (!IsDenseHead(policy, {.layer = layer, .kv_head = head})) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::optional<int64_t> FirstSparseLength(const SparsePolicy& policy, const ModelSpec& spec) {
   if (policy.rule == SelectionRule::kAll) return std::nullopt;
   const int64_t positions = TilePositions(policy, spec.num_heads / spec.num_kv_heads);
-  std::set<int64_t> windows;
+  std::set<Head> heads;
   for (int layer = 0; layer < spec.num_layers(); ++layer) {
     const int64_t window = spec.layers[static_cast<size_t>(layer)].sliding_window;
     if (window != 0 && !policy.has_sparse_windows) continue;
-    if (HasSparseHead(policy, layer, spec)) windows.insert(window);
+    for (int kv_head = 0; kv_head < spec.num_kv_heads; ++kv_head) {
+      const DenseHead head = {.layer = layer, .kv_head = kv_head};
+      if (IsDenseHead(policy, head)) continue;
+      heads.insert({.sliding_window = window, .share = ShareOfHead(policy, head)});
+    }
   }
   std::optional<int64_t> first;
-  for (const int64_t window : windows) {
-    const std::optional<int64_t> tile = FirstTile(policy, positions, window);
+  for (const Head& head : heads) {
+    const std::optional<int64_t> tile = FirstTile(policy, positions, head);
     if (tile && (!first || *tile < *first)) first = tile;
   }
   if (!first) return std::nullopt;

@@ -65,7 +65,8 @@ TEST_F(LeftOutTest, TheFirstLengthIsThatOfTheOperator) {
   for (const char* const words :
        {"", "rule=share:0.9", "rule=share:0.25,3", "last=0", "last=0 sink=0 window=1",
         "rule=none sink=128 window=64 last=1", "block=128 tile=64", "tile=16 last=3", "min=900",
-        "energy=random:3", "dense-layers=1", "dense-heads=0:0,1:0 last=1"}) {
+        "energy=random:3", "dense-layers=1", "dense-heads=0:0,1:0 last=1",
+        "rule=share:1 shares=1:0:0.4", "rule=share:0.3 shares=0:0.9,1:0.8"}) {
     ExpectFirst(words, model);
   }
   // What a threshold keeps is the tokens' doing.
