@@ -125,9 +125,10 @@ constexpr KernelTable WithTilesOnly(KernelTable table, uint32_t tiles_only) {
 
 // docs/performance.md, "Tiles or many rows", has the measurement.
 constexpr KernelTable kAvx2TableOfFamily19 = WithTilesOnly(kAvx2Table, BitsOf(PanelType::kQ8_0));
-constexpr KernelTable kAvx512TableOfFamily19 = WithTilesOnly(
-    kAvx512Table, BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ8_0, PanelType::kQ4_K,
-                         PanelType::kF16, PanelType::kBF16, PanelType::kF32));
+constexpr KernelTable kAvx512TableOfFamily19 =
+    WithTilesOnly(kAvx512Table, BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ5_0,
+                                       PanelType::kQ8_0, PanelType::kQ4_K, PanelType::kQ5_K,
+                                       PanelType::kF16, PanelType::kBF16, PanelType::kF32));
 #endif
 
 }  // namespace
