@@ -145,8 +145,9 @@ constexpr KernelTable WithoutWidening(KernelTable table) {
 // docs/performance.md, "Tiles or many rows", has the measurement.
 constexpr KernelTable kAvx2TableOfFamily19 = WithTilesOnly(kAvx2Table, BitsOf(PanelType::kQ8_0));
 constexpr KernelTable kAvx512TableOfFamily19 = WithoutWidening(WithTilesOnly(
-    kAvx512Table, BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ8_0, PanelType::kQ4_K,
-                         PanelType::kF16, PanelType::kBF16, PanelType::kF32)));
+    kAvx512Table,
+    BitsOf(PanelType::kQ4_0, PanelType::kQ4_1, PanelType::kQ5_0, PanelType::kQ8_0, PanelType::kQ4_K,
+           PanelType::kQ5_K, PanelType::kF16, PanelType::kBF16, PanelType::kF32)));
 #endif
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace baton::BATON_ISA {
 
 // Panels that share one broadcast of an activation, and rows under way at once. AVX-512: 12 integer
-// sums are as many chains as keep vpdpbusd busy, and leave registers for their 12 accumulators. The
-// accumulators of 16 would lie in memory, and a load and a store of 512 bits take three cycles of
-// Zen 4, so that memory binds before the multipliers do. AVX2 has registers for the integers of
+// sums are as many chains as keep vpdpbusd busy, and leave registers for their 12 accumulators.
+// Those of 16 would lie in memory, and a load and a store of 512 bits take three cycles of Zen 4,
+// for every half of a block. AVX2 has registers for the integers of
 // four rows only. Inputs per span: a shorter one fits the nearest cache, but then the accumulators
 // go through the output more often.
 // Float weights: four rows times three registers (AVX2) are 12 chains, 7 loads for 12 fma, and all
