@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/number_text.h"
 #include "text/guarded_chat.h"
 #include "text/template_json.h"
 #include "text/unicode.h"
@@ -32,6 +31,11 @@ Json Guarded(const Json& value, const Tokenizer& tokenizer) {
   return object;
 }
 
+// Without marks between the digits: programs read it.
+std::string TokensText(int64_t count) {
+  return fmt::format("{} token{}", count, count == 1 ? "" : "s");
+}
+
 tl::unexpected<ApiError> TooLong(const std::string& param, const std::string& tokens,
                                  const TextModel& model) {
   return tl::unexpected<ApiError>(FieldError(
@@ -44,7 +48,7 @@ tl::unexpected<ApiError> TooLong(const std::string& param, const std::string& to
 // A text that no splitting into tokens could fit is refused before anybody tries.
 ApiResult<> CheckBytes(std::string_view text, const std::string& param, const TextModel& model) {
   if (std::ssize(text) / model.longest_piece_bytes < model.context_tokens) return {};
-  return TooLong(param, "over " + CountOf(model.context_tokens, "token"), model);
+  return TooLong(param, "over " + TokensText(model.context_tokens), model);
 }
 
 ApiResult<> CheckTokens(const std::vector<TokenId>& ids, const std::string& param,
@@ -53,7 +57,7 @@ ApiResult<> CheckTokens(const std::vector<TokenId>& ids, const std::string& para
     return BadField(param, fmt::format("'{}' comes to no token at all; add some words", param));
   }
   if (std::ssize(ids) < model.context_tokens) return {};
-  return TooLong(param, CountOf(std::ssize(ids), "token"), model);
+  return TooLong(param, TokensText(std::ssize(ids)), model);
 }
 
 ApiResult<std::vector<TokenId>> EncodePrompt(const CompletionPrompt& prompt,
@@ -109,7 +113,7 @@ ApiResult<> CheckPromptLogprobs(const PreparedCall& call) {
                   fmt::format("{} log-probabilities of the prompts' {} are more "
                               "than one answer holds, {}; ask for fewer prompts, "
                               "choices or alternatives at a time",
-                              count, CountOf(num_tokens, "token"), CallLimits::kMaxPromptLogprobs));
+                              count, TokensText(num_tokens), CallLimits::kMaxPromptLogprobs));
 }
 
 }  // namespace
