@@ -65,7 +65,8 @@ struct SparseAttentionOps {
   void (*pack)(const PackEstimatesTask& task);
   // Scales the queries; first of all, once per tile.
   void (*prepare)(const AttentionTask& task);
-  // Writes z, row_tops and energies. Returns the largest logit that votes, in units of log2, biases included.
+  // Writes z, row_tops and energies. Returns the largest logit that votes, in units of log2, biases
+  // included.
   float (*score)(const AttentionTask& task, const TileEstimates& estimates);
   // Writes energies anew: the largest share of any row's weight that lies in each scored block.
   void (*weigh)(const AttentionTask& task, const TileEstimates& estimates);

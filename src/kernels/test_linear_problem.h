@@ -42,6 +42,10 @@ inline const BlockFields* BlockFieldsOf(DType type) {
   return nullptr;
 }
 
+inline void PutHalf(std::byte* p, uint16_t half) {
+  std::memcpy(p, &half, sizeof(half));
+}
+
 // A matrix as a file has it.
 struct FileMatrix {
   DType type;
@@ -84,7 +88,6 @@ struct FileMatrix {
 inline FileMatrix RandomFileMatrix(DType type, int64_t num_outputs, int64_t num_inputs,
                                    std::mt19937& random) {
   std::normal_distribution<float> normal;
-  const auto put_half = [](std::byte* p, uint16_t half) { std::memcpy(p, &half, sizeof(half)); };
   FileMatrix matrix{
       .type = type, .num_outputs = num_outputs, .num_inputs = num_inputs, .bytes = {}};
   const uint64_t row_bytes = RowBytes(type, static_cast<uint64_t>(num_inputs)).value();
@@ -94,16 +97,16 @@ inline FileMatrix RandomFileMatrix(DType type, int64_t num_outputs, int64_t num_
     const size_t size = TraitsOf(type).block_bytes;
     for (size_t i = 0; i < matrix.bytes.size(); i += size) {
       const float x = normal(random);
-      if (type == DType::kF16) put_half(&matrix.bytes[i], FloatToHalf(x));
-      if (type == DType::kBF16) put_half(&matrix.bytes[i], FloatToBf16(x));
+      if (type == DType::kF16) PutHalf(&matrix.bytes[i], FloatToHalf(x));
+      if (type == DType::kBF16) PutHalf(&matrix.bytes[i], FloatToBf16(x));
       if (type == DType::kF32) std::memcpy(&matrix.bytes[i], &x, sizeof(x));
     }
     return matrix;
   }
   for (std::byte& b : matrix.bytes) b = static_cast<std::byte>(random());
   for (size_t i = 0; i < matrix.bytes.size(); i += TraitsOf(type).block_bytes) {
-    put_half(&matrix.bytes[i] + fields->scale, FloatToHalf(0.01f * normal(random)));
-    if (fields->min >= 0) put_half(&matrix.bytes[i] + fields->min, FloatToHalf(normal(random)));
+    PutHalf(&matrix.bytes[i] + fields->scale, FloatToHalf(0.01f * normal(random)));
+    if (fields->min >= 0) PutHalf(&matrix.bytes[i] + fields->min, FloatToHalf(normal(random)));
   }
   return matrix;
 }
@@ -146,28 +149,49 @@ inline std::vector<float> RunLinearRows(const KernelContext& context, const Weig
   return out;
 }
 
-// Whether the outputs of one row are as near to binary64 as its roundings allow.
-inline void ExpectLinearRowNearReference(const FileMatrix& matrix, std::span<const float> row,
-                                         Precision precision, std::span<const float> out) {
-  const double num_inputs = static_cast<double>(matrix.num_inputs);
+// Whether the outputs of rows [num_rows][num_inputs] are as near to binary64 as their roundings
+// allow.
+inline void ExpectLinearNearReference(const FileMatrix& matrix, std::span<const float> rows,
+                                      Precision precision, std::span<const float> out) {
+  const size_t num_inputs = static_cast<size_t>(matrix.num_inputs);
+  const size_t num_rows = rows.size() / num_inputs;
   // Roundings on the way of a term: at most 4 of its own, one per later fma of the accumulator, and
   // the weight's own in the reference.
-  const double fmas = IsQuantized(matrix.type) ? 4.0 * num_inputs / 32 : num_inputs;
+  const double fmas = IsQuantized(matrix.type) ? 4.0 * static_cast<double>(num_inputs) / 32
+                                               : static_cast<double>(num_inputs);
   const double epsilon = (fmas + 6.0) * 0x1p-24;
   // A product of scales below 2^-126 is flushed to zero, and with it all of its block's integer.
   const double largest_sum = precision == Precision::kFast ? 0x1p19 : 0x1p27;
   const double flushed = (fmas + 6.0) * 0x1p-126 * largest_sum;
-  std::vector<double> inputs(row.begin(), row.end());
-  if (IsQuantized(matrix.type)) {
-    inputs = precision == Precision::kFast ? ReferenceQuantized(row, 127.0f, 0x1p-119f)
-                                           : ReferenceQuantized(row, 32512.0f, 0x1p-111f);
+  std::vector<std::vector<double>> inputs;
+  for (size_t r = 0; r < num_rows; ++r) {
+    const std::span<const float> row = rows.subspan(r * num_inputs, num_inputs);
+    if (!IsQuantized(matrix.type)) {
+      inputs.emplace_back(row.begin(), row.end());
+    } else {
+      inputs.push_back(precision == Precision::kFast
+                           ? ReferenceQuantized(row, 127.0f, 0x1p-119f)
+                           : ReferenceQuantized(row, 32512.0f, 0x1p-111f));
+    }
   }
   for (int64_t o = 0; o < matrix.num_outputs; ++o) {
-    const ReferenceSum sum = ReferenceDot(matrix.Row(o), matrix.RowMagnitudes(o), inputs);
-    ASSERT_NEAR(static_cast<double>(out[static_cast<size_t>(o)]), sum.value,
-                epsilon * sum.magnitude + flushed)
-        << "output " << o;
+    const std::vector<float> weights = matrix.Row(o);
+    const std::vector<double> magnitudes = matrix.RowMagnitudes(o);
+    for (size_t r = 0; r < num_rows; ++r) {
+      const ReferenceSum sum = ReferenceDot(weights, magnitudes, inputs[r]);
+      const double got = out[r * static_cast<size_t>(matrix.num_outputs) + static_cast<size_t>(o)];
+      ASSERT_NEAR(got, sum.value, epsilon * sum.magnitude + flushed)
+          << "output " << o << " row " << r;
+    }
   }
+}
+
+// Equal bits; NaNs are equal to each other, whatever their sign and payload.
+inline bool SameNumbers(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return (std::isnan(x) && std::isnan(y)) ||
+           std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y);
+  });
 }
 
 }  // namespace baton
