@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 WEAK = "WVu"
-OWN = re.compile(r"^_Z[A-Z]*?N?[KVr]*5baton(8portable|4avx2|6avx512)")
+OWN = re.compile(r"^_Z[A-Z]*?N?[KVr]*5baton(8portable|4avx2|8avx_vnni|6avx512)")
 HARMLESS = re.compile(r"^DW\.ref\.")  # a pointer for exception tables, no code
 
 

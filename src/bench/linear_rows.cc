@@ -228,7 +228,9 @@ std::vector<Yardstick> YardsticksFor(const LinearCase& c, bool has_few_rows) {
   if (has_few_rows) {
     yardsticks.push_back({"read", ReadLimitWork(c.kernels, {c.subject.WeightBytes()})});
   }
-  if (IsQuantizedType(c.subject.shape().type) && c.kernels.table.isa == Isa::kAvx512) {
+  const Isa isa = c.kernels.table.isa;
+  const bool has_byte_products = isa == Isa::kAvxVnni || isa == Isa::kAvx512;
+  if (IsQuantizedType(c.subject.shape().type) && has_byte_products) {
     yardsticks.push_back({"int8", IntegerLimitWork(c.kernels)});
   }
   yardsticks.push_back({"fma", FloatLimitWork(c.kernels)});

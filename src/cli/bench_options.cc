@@ -28,8 +28,8 @@ void DeclareQuick(OptionSet& options, bool* is_quick) {
 void DeclareIsa(OptionSet& options, std::optional<Isa>* isa) {
   options.Parsed({.names = "--isa",
                   .value = "NAME",
-                  .help = "Instruction set: auto, portable, avx2 or avx512 (default: auto, the "
-                          "best of this machine)"},
+                  .help = "Instruction set: auto, portable, avx2, avx-vnni or avx512 (default: "
+                          "auto, the best of this machine)"},
                  [isa](const std::string& given) -> Result<> {
                    const Result<Isa> parsed = ParseIsa(given);
                    if (!parsed) return Fail(parsed.error().code, ": " + parsed.error().message);

@@ -61,8 +61,8 @@ void ComputeOptions::DeclareMachine(OptionSet& options) {
                   {.min = 1, .max = kMaxChunkTokens}, &chunk_);
   options.Parsed({.names = "--isa",
                   .value = "NAME",
-                  .help = "Instruction set: auto, portable, avx2 or avx512 (default: auto, the "
-                          "best of this machine)"},
+                  .help = "Instruction set: auto, portable, avx2, avx-vnni or avx512 (default: "
+                          "auto, the best of this machine)"},
                  [this](const std::string& given) -> Result<> {
                    const Result<Isa> isa = ParseIsa(given);
                    if (!isa) return Fail(isa.error().code, ": " + isa.error().message);

@@ -150,7 +150,7 @@ TEST_P(Equality, AnyNumberOfThreads) {
 
 TEST_P(Equality, EveryInstructionSet) {
   const std::vector<uint64_t> expected = Expected(kFewTokens);
-  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512}) {
     if (std::ranges::find(RunnableIsas(), isa) == RunnableIsas().end()) {
       std::cout << "not run, this machine lacks it: " << IsaName(isa) << "\n";
       continue;

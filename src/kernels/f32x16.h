@@ -1,9 +1,10 @@
 // Sixteen lanes everywhere: the vector type that all float kernels are written on.
 //
-// One register of AVX-512, two of AVX2, an array in the portable build. Every operation is exactly
-// rounded and gives the same bits in all three (docs/numerics.md). Included only by *_isa.cc files,
-// which are compiled once per instruction set; everything here is forced inline, so that no copy
-// compiled for one instruction set can be linked into another's code.
+// One register of AVX-512, two of AVX2 (with or without AVX-VNNI), an array in the portable build.
+// Every operation is exactly rounded and gives the same bits in all three (docs/numerics.md).
+// Included only by *_isa.cc files, which are compiled once per instruction set; everything here is
+// forced inline, so that no copy compiled for one instruction set can be linked into another's
+// code.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,10 @@
 #if defined(BATON_ISA_AVX512)
 #include <immintrin.h>
 #define BATON_ISA avx512
+#elif defined(BATON_ISA_AVX_VNNI)
+#include <immintrin.h>
+#define BATON_ISA avx_vnni
+#define BATON_ISA_AVX2  // and all that it has
 #elif defined(BATON_ISA_AVX2)
 #include <immintrin.h>
 #define BATON_ISA avx2

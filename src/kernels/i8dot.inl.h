@@ -5,6 +5,7 @@
 // of Precision::kExact lie in memory, is each instruction set's own affair:
 //   AVX-512   u8 x s8 into 32 bits (vpdpbusd). kExact: code = 256 hi + lo, [32] hi, then [32] lo,
 //             two passes, and S = 256 S_hi + S_lo.
+//   AVX-VNNI  as AVX-512, on two registers of 256 bits, the pass of hi first: (S_hi << 8) + S_lo.
 //   AVX2      u8 x s8 into 16 bits (vpmaddubsw), widened before a sum can overflow; Q8_0 as
 //             |q| x (sign of q) a. kExact: 16 x 16 bits into 32 (vpmaddwd) on the even and the odd
 //             bytes; codes of a group of 4 inputs lie in the order 0 2 1 3.
@@ -192,6 +193,79 @@ BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
 BATON_INLINE __m256i Narrow(i32x16 a) {
   return _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
 }
+#if defined(BATON_ISA_AVX_VNNI)
+
+// Thirty-two 32-bit integers that fit 8 bits, in order.
+BATON_INLINE void StoreBytes(uint8_t* p, i32x16 first, i32x16 second) {
+  const __m256i bytes = _mm256_packs_epi16(Narrow(first), Narrow(second));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(bytes, 0xd8));
+}
+BATON_INLINE i32x16 HighByte(i32x16 a) {  // (a + 128) / 256, rounded down
+  const __m256i round = _mm256_set1_epi32(128);
+  return {_mm256_srai_epi32(_mm256_add_epi32(a.lo, round), 8),
+          _mm256_srai_epi32(_mm256_add_epi32(a.hi, round), 8)};
+}
+BATON_INLINE i32x16 LowByte(i32x16 a, i32x16 high) {  // a - 256 high
+  return {_mm256_sub_epi32(a.lo, _mm256_slli_epi32(high.lo, 8)),
+          _mm256_sub_epi32(a.hi, _mm256_slli_epi32(high.hi, 8))};
+}
+template <Precision kPrecision>
+BATON_INLINE void StoreCodes(uint8_t* p, i32x16 first, i32x16 second) {
+  if constexpr (kPrecision == Precision::kFast) {
+    StoreBytes(p, first, second);
+  } else {
+    const i32x16 high[2] = {HighByte(first), HighByte(second)};
+    StoreBytes(p, high[0], high[1]);
+    StoreBytes(p + 32, LowByte(first, high[0]), LowByte(second, high[1]));
+  }
+}
+
+struct CodeBlock {
+  u8x64 group[kCodeGroups];
+};
+template <PanelType kType, Precision kPrecision>
+BATON_INLINE void FinishCodes(CodeBlock&) {}
+
+// Adds to the sums the products of groups kFirst.. with the codes of each row at `activations`.
+template <int kRows, int kStride, int kFirst, int kCount>
+BATON_INLINE void AddProducts(const CodeBlock& codes, const uint8_t* activations, i32x16* sums) {
+  BATON_UNROLL
+  for (int g = kFirst; g < kFirst + kCount; ++g) {
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i a = _mm256_set1_epi32(LoadWord(activations + r * kStride + 4 * g));
+      sums[r].lo = _mm256_dpbusd_avx_epi32(sums[r].lo, codes.group[g].lo, a);
+      sums[r].hi = _mm256_dpbusd_avx_epi32(sums[r].hi, codes.group[g].hi, a);
+    }
+  }
+}
+
+// As on AVX-512.
+template <PanelType kType, Precision kPrecision, int kRows, int kFirst, int kCount>
+BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const uint32_t* start,
+                      int stride, i32x16* sums) {
+  constexpr int kBytes = ActivationBytes(kPrecision);
+  constexpr bool kExact = kPrecision == Precision::kExact;
+  BATON_UNROLL
+  for (int r = 0; r < kRows; ++r) sums[r] = SetInt1(0);
+  if constexpr (kExact) {
+    AddProducts<kRows, kBytes, kFirst, kCount>(codes, activations, sums);
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = {_mm256_slli_epi32(sums[r].lo, 8), _mm256_slli_epi32(sums[r].hi, 8)};
+    }
+  }
+  if constexpr (FormatOf(kType).offset != 0) {
+    BATON_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = AddInt(sums[r], SetInt1(static_cast<int32_t>(start[r * stride])));
+    }
+  }
+  AddProducts<kRows, kBytes, kFirst, kCount>(codes, activations + (kExact ? 32 : 0), sums);
+}
+
+#else  // AVX2 alone
+
 template <Precision kPrecision>
 BATON_INLINE void StoreCodes(uint8_t* p, i32x16 first, i32x16 second) {
   const __m256i a = Narrow(first);
@@ -322,6 +396,8 @@ BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const 
     }
   }
 }
+
+#endif  // AVX-VNNI
 
 #else  // portable
 

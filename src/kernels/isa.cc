@@ -1,5 +1,6 @@
 #include "kernels/isa.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -17,7 +18,7 @@ namespace baton {
 
 namespace {
 
-constexpr std::array kIsas = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512};
+constexpr std::array kIsas = {Isa::kPortable, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512};
 
 #if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
 
@@ -25,9 +26,11 @@ struct CpuidLeaf {
   uint32_t eax, ebx, ecx, edx;
 };
 
-CpuidLeaf Cpuid(uint32_t leaf) {
+CpuidLeaf Cpuid(uint32_t leaf, uint32_t subleaf) {
   CpuidLeaf r{};
-  asm volatile("cpuid" : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx) : "a"(leaf), "c"(0));
+  asm volatile("cpuid"
+               : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+               : "a"(leaf), "c"(subleaf));
   return r;
 }
 
@@ -44,39 +47,39 @@ constexpr bool HasAll(uint64_t bits, uint64_t wanted) {
   return (bits & wanted) == wanted;
 }
 
-size_t CountRunnable() {
-  if (Cpuid(0).eax < 7) return 1;
-  const CpuidLeaf basic = Cpuid(1);
-  const CpuidLeaf extended = Cpuid(7);
+bool CanRun(Isa isa) {
+  if (isa == Isa::kPortable) return true;
+  if (Cpuid(0, 0).eax < 7) return false;
+  const CpuidLeaf basic = Cpuid(1, 0);
+  const CpuidLeaf extended = Cpuid(7, 0);
   const uint64_t states = SavedStates(basic);
   constexpr uint64_t kYmmStates = 0x6;                // SSE, AVX
   constexpr uint64_t kZmmStates = kYmmStates | 0xe0;  // masks, both halves of the zmm file
   constexpr uint32_t kFmaAvxF16c = (1u << 12) | (1u << 28) | (1u << 29);
   constexpr uint32_t kAvx2Bit = 1u << 5;
   constexpr uint32_t kAvx512Bits = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31);  // F DQ BW VL
-  constexpr uint32_t kVnniBit = 1u << 11;
+  constexpr uint32_t kAvx512VnniBit = 1u << 11;
+  constexpr uint32_t kAvxVnniBit = 1u << 4;
   if (!HasAll(states, kYmmStates) || !HasAll(basic.ecx, kFmaAvxF16c) ||
       !HasAll(extended.ebx, kAvx2Bit)) {
-    return 1;
+    return false;
   }
-  if (!HasAll(states, kZmmStates) || !HasAll(extended.ebx, kAvx512Bits) ||
-      !HasAll(extended.ecx, kVnniBit)) {
-    return 2;
-  }
-  return 3;
+  if (isa == Isa::kAvxVnni) return extended.eax >= 1 && HasAll(Cpuid(7, 1).eax, kAvxVnniBit);
+  return isa == Isa::kAvx2 || (HasAll(states, kZmmStates) && HasAll(extended.ebx, kAvx512Bits) &&
+                               HasAll(extended.ecx, kAvx512VnniBit));
 }
 
 // Zen 3 and Zen 4.
 bool IsAmdFamily19() {
-  const CpuidLeaf vendor = Cpuid(0);
+  const CpuidLeaf vendor = Cpuid(0, 0);
   if (vendor.ebx != 0x68747541) return false;  // "Auth" of AuthenticAMD
-  const uint32_t signature = Cpuid(1).eax;
+  const uint32_t signature = Cpuid(1, 0).eax;
   return ((signature >> 8) & 0xf) + ((signature >> 20) & 0xff) == 0x19;
 }
 
 #else
-size_t CountRunnable() {
-  return 1;
+bool CanRun(Isa isa) {
+  return isa == Isa::kPortable;
 }
 bool IsAmdFamily19() {
   return false;
@@ -85,13 +88,22 @@ bool IsAmdFamily19() {
 
 // What decides between tables.
 struct Cpu {
-  size_t num_runnable;  // of kIsas, from the first on
+  std::array<Isa, kIsas.size()> isas;  // that it can run, in the order of kIsas
+  size_t num_isas;
   bool is_amd_family19;
 };
 
+Cpu ReadCpu() {
+  Cpu cpu = {.isas = {}, .num_isas = 0, .is_amd_family19 = IsAmdFamily19()};
+  for (const Isa isa : kIsas) {
+    if (CanRun(isa)) cpu.isas[cpu.num_isas++] = isa;
+  }
+  return cpu;
+}
+
 // Asked once: on a virtual machine each cpuid is a visit to its host, tens of microseconds.
 const Cpu& ThisCpu() {
-  static const Cpu cpu = {.num_runnable = CountRunnable(), .is_amd_family19 = IsAmdFamily19()};
+  static const Cpu cpu = ReadCpu();
   return cpu;
 }
 
@@ -124,6 +136,14 @@ constexpr KernelTable kAvx2Table = {.isa = Isa::kAvx2,
                                     .kv_write = &avx2::kKvWriteOps,
                                     .rows = &avx2::kRowKernelOps,
                                     .limits = &avx2::kLimitsOps};
+// AVX-VNNI has integer products and nothing else: what has none of them is that of AVX2.
+constexpr KernelTable kAvxVnniTable = {.isa = Isa::kAvxVnni,
+                                       .linear = &avx_vnni::kLinearOps,
+                                       .attention = &avx2::kAttentionOps,
+                                       .sparse_attention = &avx2::kSparseAttentionOps,
+                                       .kv_write = &avx2::kKvWriteOps,
+                                       .rows = &avx2::kRowKernelOps,
+                                       .limits = &avx_vnni::kLimitsOps};
 constexpr KernelTable kAvx512Table = {.isa = Isa::kAvx512,
                                       .linear = &avx512::kLinearOps,
                                       .attention = &avx512::kAttentionOps,
@@ -158,6 +178,8 @@ std::string_view IsaName(Isa isa) {
       return "portable";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avx-vnni";
     case Isa::kAvx512:
       return "avx512";
   }
@@ -165,7 +187,7 @@ std::string_view IsaName(Isa isa) {
 }
 
 std::span<const Isa> RunnableIsas() {
-  return std::span(kIsas).first(ThisCpu().num_runnable);
+  return std::span(ThisCpu().isas).first(ThisCpu().num_isas);
 }
 
 Isa BestIsa() {
@@ -188,10 +210,11 @@ Result<Isa> ParseIsa(std::string_view name) {
 }
 
 const KernelTable& KernelsFor(Isa isa) {
-  CHECK_LT(static_cast<size_t>(isa), ThisCpu().num_runnable);
+  CHECK(std::ranges::find(RunnableIsas(), isa) != RunnableIsas().end());
 #if defined(__x86_64__) && !defined(BATON_PORTABLE_ONLY)
   const bool family19 = ThisCpu().is_amd_family19;
   if (isa == Isa::kAvx512) return family19 ? kAvx512TableOfFamily19 : kAvx512Table;
+  if (isa == Isa::kAvxVnni) return kAvxVnniTable;
   if (isa == Isa::kAvx2) return family19 ? kAvx2TableOfFamily19 : kAvx2Table;
 #endif
   return kPortableTable;

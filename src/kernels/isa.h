@@ -25,10 +25,11 @@ struct LimitsOps;           // kernels/limits_ops.h
 enum class Isa {
   kPortable,  // plain C++
   kAvx2,      // AVX2, FMA, F16C
+  kAvxVnni,   // these and AVX-VNNI
   kAvx512,    // AVX-512 F, BW, DQ, VL, VNNI
 };
 
-// "portable", "avx2", "avx512": as --isa takes them.
+// "portable", "avx2", "avx-vnni", "avx512": as --isa takes them.
 std::string_view IsaName(Isa isa);
 
 // The instruction sets that this processor and its operating system can run, slowest first; never

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 
@@ -29,6 +30,20 @@ TEST(Isa, UnknownNameSaysWhatThisMachineCanRun) {
   ASSERT_FALSE(isa);
   EXPECT_EQ(isa.error().code, ErrorCode::kInvalid);
   EXPECT_THAT(isa.error().message, testing::HasSubstr("portable"));
+}
+
+TEST(Isa, WhatThisMachineLacksIsRefusedByName) {
+  for (const std::string_view name : {"portable", "avx2", "avx-vnni", "avx512"}) {
+    const auto isas = RunnableIsas();
+    const Result<Isa> isa = ParseIsa(name);
+    if (std::ranges::any_of(isas, [&](Isa each) { return IsaName(each) == name; })) {
+      EXPECT_EQ(IsaName(isa.value()), name);
+      continue;
+    }
+    ASSERT_FALSE(isa);
+    EXPECT_EQ(isa.error().code, ErrorCode::kUnavailable);
+    EXPECT_THAT(isa.error().message, testing::HasSubstr("'" + std::string(name) + "'"));
+  }
 }
 
 // A virtual machine's cpuid takes 20 microseconds, and a table asked nine times for it.
@@ -57,7 +72,16 @@ TEST(Isa, AgreesWithTheSystem) {
   const bool avx2 = has("avx2") && has("fma") && has("f16c");
   const bool avx512 = avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") &&
                       has("avx512vl") && has("avx512_vnni");
-  EXPECT_EQ(BestIsa(), avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kPortable);
+  const bool avx_vnni = avx2 && has("avx_vnni");
+  const auto isas = RunnableIsas();
+  const auto can_run = [&](Isa isa) { return std::ranges::find(isas, isa) != isas.end(); };
+  EXPECT_EQ(can_run(Isa::kAvx2), avx2);
+  EXPECT_EQ(can_run(Isa::kAvxVnni), avx_vnni);
+  EXPECT_EQ(can_run(Isa::kAvx512), avx512);
+  EXPECT_EQ(BestIsa(), avx512     ? Isa::kAvx512
+                       : avx_vnni ? Isa::kAvxVnni
+                       : avx2     ? Isa::kAvx2
+                                  : Isa::kPortable);
 }
 #endif
 

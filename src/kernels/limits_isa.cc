@@ -36,10 +36,17 @@ inline constexpr int kChains = 6;  // of two registers each
 struct Chain {
   __m256i lo, hi;
 };
+#if defined(BATON_ISA_AVX_VNNI)
+BATON_INLINE Chain MulAdd(Chain sum, Chain codes) {
+  return {_mm256_dpbusd_avx_epi32(sum.lo, codes.lo, codes.lo),
+          _mm256_dpbusd_avx_epi32(sum.hi, codes.hi, codes.hi)};
+}
+#else
 BATON_INLINE Chain MulAdd(Chain sum, Chain codes) {
   return {_mm256_add_epi16(sum.lo, _mm256_maddubs_epi16(codes.lo, sum.lo)),
           _mm256_add_epi16(sum.hi, _mm256_maddubs_epi16(codes.hi, sum.hi))};
 }
+#endif
 BATON_INLINE Chain Ones() {
   return {_mm256_set1_epi8(1), _mm256_set1_epi8(1)};
 }

@@ -31,6 +31,9 @@ extern const LimitsOps kLimitsOps;
 namespace avx2 {
 extern const LimitsOps kLimitsOps;
 }
+namespace avx_vnni {
+extern const LimitsOps kLimitsOps;
+}
 namespace avx512 {
 extern const LimitsOps kLimitsOps;
 }

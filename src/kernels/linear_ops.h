@@ -90,6 +90,9 @@ extern const LinearOps kLinearOps;
 namespace avx2 {
 extern const LinearOps kLinearOps;
 }
+namespace avx_vnni {
+extern const LinearOps kLinearOps;
+}
 namespace avx512 {
 extern const LinearOps kLinearOps;
 }
