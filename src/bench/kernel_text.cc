@@ -150,8 +150,8 @@ std::string KernelsAsText(const KernelReport& report, size_t columns) {
   text +=
       "\nint8, fma, read: share of what the machine can do at most (8-bit multiply-adds,\n"
       "f32 fma, reading the same memory), timed in turn with each row. spread: between\n"
-      "quartiles. against 1: time as a multiple of that of 1 row, speed as a multiple of\n"
-      "that of 1 thread.\n";
+      "quartiles. against 1: time as a multiple of that of 1 row, speed as a multiple\n"
+      "of that of 1 thread.\n";
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   return text;
 }

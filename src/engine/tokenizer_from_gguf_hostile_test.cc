@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/number_text.h"
 #include "base/test_paths.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "format/gguf_writer.h"
@@ -241,7 +242,7 @@ TEST(HostileVocabulary, TokensMustMatchTheEmbedding) {
     ASSERT_EQ(result.has_value(), rows == num_tokens);
     if (!result) {
       EXPECT_THAT(result.error().message, HasSubstr("tokenizer.ggml.tokens"));
-      EXPECT_THAT(result.error().message, HasSubstr(std::to_string(rows)));
+      EXPECT_THAT(result.error().message, HasSubstr(CountText(static_cast<int64_t>(rows))));
     }
   }
 }
