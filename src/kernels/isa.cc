@@ -59,14 +59,17 @@ bool CanRun(Isa isa) {
   constexpr uint32_t kAvx2Bit = 1u << 5;
   constexpr uint32_t kAvx512Bits = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31);  // F DQ BW VL
   constexpr uint32_t kAvx512VnniBit = 1u << 11;
-  constexpr uint32_t kAvxVnniBit = 1u << 4;
   if (!HasAll(states, kYmmStates) || !HasAll(basic.ecx, kFmaAvxF16c) ||
       !HasAll(extended.ebx, kAvx2Bit)) {
     return false;
   }
+  if (isa == Isa::kAvx2) return true;
+#if !defined(BATON_EVEX_AVX_VNNI)
+  constexpr uint32_t kAvxVnniBit = 1u << 4;
   if (isa == Isa::kAvxVnni) return extended.eax >= 1 && HasAll(Cpuid(7, 1).eax, kAvxVnniBit);
-  return isa == Isa::kAvx2 || (HasAll(states, kZmmStates) && HasAll(extended.ebx, kAvx512Bits) &&
-                               HasAll(extended.ecx, kAvx512VnniBit));
+#endif
+  return HasAll(states, kZmmStates) && HasAll(extended.ebx, kAvx512Bits) &&
+         HasAll(extended.ecx, kAvx512VnniBit);
 }
 
 // Zen 3 and Zen 4.
