@@ -39,16 +39,25 @@ constexpr FileKind kTuneKind = {.name = "a tune file", .holds = HoldsTuning};
 // The file that is read, and what makes it.
 struct Place {
   const std::string& path;
-  std::string tune;  // the command
+  std::string tune;       // the command
+  std::string elsewhere;  // what to do if the file there must stay
+  bool is_usual = false;  // beside the model, and not named
 };
 
 Place PlaceOf(const std::string& path, const std::string& usual_path) {
   constexpr std::string_view kEnding = ".tune.json";
   std::string_view model = usual_path;
   if (model.ends_with(kEnding)) model.remove_suffix(kEnding.size());
-  std::string tune = fmt::format("baton tune {} --text FILE", ShellPath(std::string(model)));
-  if (path != usual_path) tune += fmt::format(" --tune-file {}", ShellPath(path));
-  return {.path = path, .tune = std::move(tune)};
+  const std::string tune = fmt::format("baton tune {} --text FILE", ShellPath(std::string(model)));
+  if (path == usual_path) {
+    return {.path = path,
+            .tune = tune,
+            .elsewhere = "move it away, and make one with: " + tune,
+            .is_usual = true};
+  }
+  return {.path = path,
+          .tune = fmt::format("{} --tune-file {}", tune, ShellPath(path)),
+          .elsewhere = fmt::format("name another, or make one with: {} --tune-file NEW", tune)};
 }
 
 std::string Again(const Place& place) {
@@ -60,10 +69,27 @@ tl::unexpected<Error> Damaged(const Place& place, std::string_view what) {
               fmt::format("{}: a damaged tune file: {}; {}", place.path, what, Again(place)));
 }
 
+// What stands there is not ours, so 'baton tune' would not replace it.
+tl::unexpected<Error> Foreign(const Place& place, std::string_view what) {
+  return Fail(ErrorCode::kCorrupt,
+              fmt::format("{}: is not a tune file: {}; {}", place.path, what, place.elsewhere));
+}
+
 tl::unexpected<Error> CannotRead(const Place& place, int system_error) {
-  if (system_error == ENOENT || system_error == ENOTDIR || system_error == ENAMETOOLONG) {
+  const bool is_missing =
+      system_error == ENOENT || system_error == ENOTDIR || system_error == ENAMETOOLONG;
+  if (is_missing && place.is_usual) {
     return Fail(ErrorCode::kNotFound, fmt::format("{}: the model is not tuned; tune it with: {}",
                                                   place.path, place.tune));
+  }
+  if (system_error == ENOENT) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{}: there is no such file; make it with: {}", place.path, place.tune));
+  }
+  if (is_missing) {
+    return Fail(ErrorCode::kNotFound,
+                fmt::format("{}: {}; {}", place.path, std::generic_category().message(system_error),
+                            place.elsewhere));
   }
   if (system_error == EACCES || system_error == EPERM) {
     return Fail(ErrorCode::kInvalid, place.path + ": no permission to read it; see ls -l");
@@ -90,8 +116,8 @@ Result<std::string> ReadSmallFile(const Place& place) {
   // A socket cannot even be opened.
   if (const std::string_view kind = OtherKind(!file.is_open() ? S_IFSOCK : status.st_mode);
       !kind.empty()) {
-    return Fail(ErrorCode::kInvalid, fmt::format("{}: is {}, not a tune file; remove it, and {}",
-                                                 place.path, kind, Again(place)));
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("{}: is {}, not a tune file; {}", place.path, kind, place.elsewhere));
   }
   std::string text(kMaxTuneFileBytes + 1, '\0');
   size_t size = 0;
@@ -103,6 +129,8 @@ Result<std::string> ReadSmallFile(const Place& place) {
     size += static_cast<size_t>(count);
   }
   text.resize(size);
+  if (text.empty()) return Damaged(place, "it is empty");
+  if (!HoldsTuning(text)) return Foreign(place, "it does not begin as one");
   if (text.size() > kMaxTuneFileBytes) return Damaged(place, "it is longer than 256 KiB");
   return text;
 }
@@ -158,8 +186,8 @@ Result<Tuning> ReadTuneFile(const std::string& path, const TuneFileModel& model)
     return Damaged(place, "'model' is missing");
   }
   if (fingerprint->get_ref<const std::string&>() != HashText(model.fingerprint)) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("{}: tuned for another model file; {}", path, Again(place)));
+    return Fail(ErrorCode::kInvalid, fmt::format("{}: tuned for another model file; {}", path,
+                                                 place.is_usual ? Again(place) : place.elsewhere));
   }
   const Json* words = Find(*json, "policy");
   if (words == nullptr || !words->is_string()) return Damaged(place, "'policy' is missing");

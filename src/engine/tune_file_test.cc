@@ -134,9 +134,11 @@ TEST_F(TuneFileTest, AnotherFileCanBeNamed) {
   Write();
   const std::string again =
       "baton tune " + file_.path() + " --text FILE --tune-file '" + named + "'";
+  const std::string elsewhere =
+      "name another, or make one with: baton tune " + file_.path() + " --text FILE --tune-file NEW";
   for (const TunedPrefill tuned :
        {TunedPrefill::kAuto, TunedPrefill::kSparse, TunedPrefill::kNone}) {
-    EXPECT_EQ(refusal(tuned), named + ": the model is not tuned; tune it with: " + again);
+    EXPECT_EQ(refusal(tuned), named + ": there is no such file; make it with: " + again);
   }
   Put("{}");
   tuning_.path = named;
@@ -149,9 +151,14 @@ TEST_F(TuneFileTest, AnotherFileCanBeNamed) {
   fingerprint_.low ^= 1;
   Write();
   for (const TunedPrefill tuned : {TunedPrefill::kAuto, TunedPrefill::kNone}) {
-    EXPECT_EQ(refusal(tuned),
-              named + ": tuned for another model file; make it anew with: " + again);
+    EXPECT_EQ(refusal(tuned), named + ": tuned for another model file; " + elsewhere);
   }
+  std::ofstream(named) << "{\"recipe\": 1}";
+  EXPECT_EQ(refusal(TunedPrefill::kAuto),
+            named + ": is not a tune file: it does not begin as one; " + elsewhere);
+  std::filesystem::remove(named);
+  std::filesystem::create_directory(named);
+  EXPECT_EQ(refusal(TunedPrefill::kAuto), named + ": is a folder, not a tune file; " + elsewhere);
   std::filesystem::remove(named);
 }
 
@@ -191,12 +198,17 @@ TEST_F(TuneFileTest, DamageIsRefusedWithTheField) {
   EXPECT_THAT(refusal_with("model", nullptr), HasSubstr("'model'"));
   for (const std::string& text :
        {std::string(), std::string("["), std::string("[]"), whole.dump().substr(0, 60),
-        std::string(200'000, '['), std::string(300'000, ' ')}) {
+        std::string(200'000, '['), std::string(300'000, ' '),
+        whole.dump() + std::string(300'000, ' ')}) {
     Put(text);
     const Result<LoadedModel> model = Load(TunedPrefill::kAuto);
     ASSERT_FALSE(model.has_value());
     EXPECT_EQ(model.error().code, ErrorCode::kCorrupt);
-    EXPECT_THAT(model.error().message, HasSubstr("make it anew with: baton tune"));
+    // What it says to do, works.
+    const bool is_replaced = CheckTunePath(path_).has_value();
+    EXPECT_THAT(model.error().message,
+                HasSubstr(is_replaced ? "; make it anew with: baton tune"
+                                      : "; move it away, and make one with: baton tune"));
   }
 }
 
@@ -205,7 +217,7 @@ TEST_F(TuneFileTest, WhatIsNoFileIsRefused) {
   const auto refuses_both = [&](const std::string& what) {
     for (const TunedPrefill tuned : {TunedPrefill::kAuto, TunedPrefill::kSparse}) {
       EXPECT_THAT(Refusal(tuned), testing::StartsWith(path_ + ": is " + what));
-      EXPECT_THAT(Refusal(tuned), HasSubstr("remove it, and make it anew with: baton tune"));
+      EXPECT_THAT(Refusal(tuned), HasSubstr("; move it away, and make one with: baton tune"));
     }
     EXPECT_EQ(Refusal(TunedPrefill::kNone), "");
     std::filesystem::remove(path_);

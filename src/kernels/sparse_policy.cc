@@ -82,12 +82,18 @@ Result<> ValidateSizes(const SparsePolicy& policy) {
   return CheckRange("least prompt tokens", policy.min_prompt_tokens, 0, kMaxTokens);
 }
 
+// Its layer in 0..most_layer, its KV head, if it names one, in 0..most_head.
+Result<> CheckPlace(const OwnShare& own, int most_layer, int most_head) {
+  Result<> valid = CheckRange("layer with a share", own.layer, 0, most_layer);
+  if (!valid || own.kv_head == -1) return valid;
+  const std::string name = fmt::format("KV head with a share of layer {}", own.layer);
+  return CheckRange(name, own.kv_head, 0, most_head);
+}
+
 Result<> ValidateShares(const SparsePolicy& policy) {
   std::vector<std::pair<int, int>> named;
   for (const OwnShare& own : policy.shares) {
-    Result<> valid = CheckRange("layer with a share", own.layer, 0, kMaxDenseEntries);
-    if (valid) valid = CheckRange("KV head with a share", own.kv_head, -1, kMaxDenseEntries);
-    if (!valid) return valid;
+    if (Result<> valid = CheckPlace(own, kMaxDenseEntries, kMaxDenseEntries); !valid) return valid;
     if (!(own.share >= 0.0 && own.share <= 1.0)) {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("the sparse policy's share of layer {} must be in 0..1, got {}",
@@ -186,8 +192,7 @@ Result<> ValidatePolicyFor(const SparsePolicy& policy, const PolicyModel& model)
     if (!valid) return valid;
   }
   for (const OwnShare& own : policy.shares) {
-    Result<> valid = CheckRange("layer with a share", own.layer, 0, model.num_layers - 1);
-    if (valid) valid = CheckRange("KV head with a share", own.kv_head, -1, model.num_kv_heads - 1);
+    Result<> valid = CheckPlace(own, model.num_layers - 1, model.num_kv_heads - 1);
     if (!valid) return valid;
   }
   return {};

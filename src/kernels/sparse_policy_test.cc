@@ -115,7 +115,8 @@ TEST(SparsePolicyTest, ModelMustHaveTheHeadsWithShares) {
   EXPECT_THAT(layer.error().message, HasSubstr("layer with a share must be in 0..29, got 30"));
   const Result<> head = ValidatePolicyFor({.shares = {{3, 3, 0.5}}}, model);
   ASSERT_FALSE(head.has_value());
-  EXPECT_THAT(head.error().message, HasSubstr("KV head with a share must be in -1..2, got 3"));
+  EXPECT_THAT(head.error().message,
+              HasSubstr("KV head with a share of layer 3 must be in 0..2, got 3"));
 }
 
 TEST(SparsePolicyTest, AHeadsShareGoesBeforeItsLayersAndThatBeforeTheRules) {

@@ -217,6 +217,25 @@ tl::unexpected<Error> NoSuchWord(std::string_view word, bool is_later) {
                           Shown(word), fmt::join(known, ", "), DidYouMean(word, known)));
 }
 
+// Shares that change nothing are a mistake.
+Result<> CheckSharesAreUsed(const SparsePolicy& policy) {
+  if (policy.shares.empty()) return {};
+  if (policy.rule != SelectionRule::kShare) {
+    return Fail(ErrorCode::kInvalid,
+                "the sparse policy's shares are of 'rule=share:S', and its rule is another: take "
+                "that rule, or leave 'shares' out");
+  }
+  for (const OwnShare& own : policy.shares) {
+    if (!IsDenseHead(policy, {.layer = own.layer, .kv_head = own.kv_head})) continue;
+    return Fail(
+        ErrorCode::kInvalid,
+        fmt::format("the sparse policy's layer {}{} has a share and is dense: leave it out "
+                    "of one of the lists",
+                    own.layer, own.kv_head < 0 ? "" : fmt::format(", KV head {},", own.kv_head)));
+  }
+  return {};
+}
+
 }  // namespace
 
 SparsePolicy DefaultSparsePolicy() {
@@ -252,6 +271,9 @@ Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base
     if (Result<> taken = reader.Take(name, word.substr(mark + 1)); !taken) return Forward(taken);
   }
   if (Result<> valid = ValidatePolicy(reader.policy()); !valid) return Forward(valid);
+  if (seen.contains("shares")) {
+    if (Result<> used = CheckSharesAreUsed(reader.policy()); !used) return Forward(used);
+  }
   return reader.policy();
 }
 

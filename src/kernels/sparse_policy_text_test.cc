@@ -105,6 +105,12 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
       {"shares=-1:0.5", "layer with a share"},
       {"shares=1:0.5,1:0.6", "name layer 1 twice"},
       {"shares=1:2:0.5,1:2:0.5", "name layer 1, KV head 2, twice"},
+      {"rule=threshold:0.1 shares=1:0.5", "shares are of 'rule=share:S'"},
+      {"published shares=1:0.5", "shares are of 'rule=share:S'"},
+      {"rule=none shares=1:0.5", "shares are of 'rule=share:S'"},
+      {"rule=share:0.2 dense-layers=1 shares=1:0.5", "layer 1 has a share and is dense"},
+      {"rule=share:0.2 dense-layers=1 shares=1:2:0.5", "layer 1, KV head 2, has a share and is"},
+      {"rule=share:0.2 shares=1:2:0.5 dense-heads=1:2", "layer 1, KV head 2, has a share and is"},
       {"block=64 block=128", "block"},
   };
   for (const auto& [text, word] : wrong) {

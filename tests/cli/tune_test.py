@@ -114,7 +114,8 @@ class Tuned(BatonCase):
         makers = {
             "tuned for another model file": lambda: file.write_text(
                 json.dumps({**saved, "model": "0" * 32})),
-            "a damaged tune file": lambda: file.write_text("{"),
+            "a damaged tune file": lambda: file.write_text('{"baton_tune": 1'),
+            "is not a tune file": lambda: file.write_text("{"),
             "is a folder, not a tune file": file.mkdir,
             "is a pipe, not a tune file": lambda: os.mkfifo(file),
         }
@@ -178,14 +179,13 @@ class Tuned(BatonCase):
                          (str(elsewhere), True, saved["policy"]))
 
         elsewhere.write_text(json.dumps({**saved, "model": "0" * 32}))
-        again = f"baton tune {path} --text FILE --tune-file '{elsewhere}'"
         for command in (["run", path, "--raw", "-p", "x", "--prefill", "sparse"],
                         ["serve", path, "--port", "0"], ["serve", path, "--print-config"]):
             line = self.fails(*command, "--tune-file", elsewhere)
-            self.assertIn(f"{elsewhere}: tuned for another model file; make it anew with: {again}",
-                          line)
+            self.assertIn(f"{elsewhere}: tuned for another model file; name another, or make one "
+                          f"with: baton tune {path} --text FILE --tune-file NEW", line)
         missing = f"{elsewhere}.no"
-        self.assertIn(f"{missing}: the model is not tuned",
+        self.assertIn(f"{missing}: there is no such file",
                       self.fails("run", path, "--raw", "-p", "x", "--prefill", "sparse",
                                  "--tune-file", missing))
         told = json.loads(self.ok("inspect", path, "--json", "--tune-file", missing))["tune_file"]
