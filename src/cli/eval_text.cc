@@ -120,7 +120,7 @@ Result<EvalPrompt> EvalPromptOptions::Open(const std::string& model_path, Comput
   Result<std::vector<TokenId>> tokens =
       model->tokenizer->Encode(*text, {.add_special = true, .parse_special = false});
   if (!tokens) return Forward(tokens);
-  if (tokens->empty()) return Fail(ErrorCode::kInvalid, "the text is empty");
+  if (tokens->empty()) return Fail(ErrorCode::kInvalid, Name() + ": is empty; give a text");
   tokens = TakeTokens({.name = Name(), .tokens = *std::move(tokens)}, wanted, *model, console);
   if (!tokens) return Forward(tokens);
   return EvalPrompt{.model = *std::move(model), .tokens = *std::move(tokens)};

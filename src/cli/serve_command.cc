@@ -153,7 +153,8 @@ class ServeCommand final : public Command {
       return Fail(ErrorCode::kInvalid, "--kv-disk-gb goes with --kv-disk only");
     }
     if (kv_disk_ && no_prefix_cache_) {
-      return Fail(ErrorCode::kInvalid, "--kv-disk needs the prefix cache");
+      return Fail(ErrorCode::kInvalid,
+                  "--kv-disk needs the prefix cache: leave --no-prefix-cache out");
     }
     if (Result<> sound = compute_.CheckForRequests(); !sound) return sound;
     return model_.Check();

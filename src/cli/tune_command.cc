@@ -95,8 +95,8 @@ class TuneCommand final : public Command {
                  {.min = 1e-6, .max = kMaxKl}, &max_kl_);
     options.Integer({.names = "--tokens",
                      .value = "N",
-                     .help = "Tokens of each text that are read, from its start (default: 4096, "
-                             "as far as text and context have them)"},
+                     .help = "Tokens of each text that are read, from its start, 1024 at least "
+                             "(default: 4096, as far as text and context have them)"},
                     {.min = kLeastTuneTokens, .max = ModelLimits::kMaxContext}, &tokens_);
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
     options.OutputFile({.names = "-o,--output,--tune-file",

@@ -48,8 +48,8 @@ Result<> CheckPolicy(const SparsePolicy& policy, const PolicyNeeds& needs) {
   const int64_t least = std::max<int64_t>(tile, kBlockTokens);
   if (needs.chunk_tokens >= least) return {};
   return Fail(ErrorCode::kInvalid,
-              fmt::format("a sparse prefill reads whole tiles: the chunk must be at least {} "
-                          "tokens, got {}",
+              fmt::format("a sparse prefill reads whole tiles and whole blocks of the cache: the "
+                          "chunk (--chunk) must be at least {} tokens, got {}",
                           least, needs.chunk_tokens));
 }
 

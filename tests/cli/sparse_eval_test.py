@@ -132,7 +132,7 @@ class Kl(SparseEval):
             self.assertIn(words, self.fails(*call, *arguments, code=code))
         self.assertIn("--text FILE", self.fails("eval", "kl", self.model, code=2))
         empty = self.file("empty.txt", "")
-        self.assertIn("the text is empty", self.fails("eval", "kl", self.model, "--text", empty))
+        self.assertIn("empty.txt: is empty", self.fails("eval", "kl", self.model, "--text", empty))
         self.assertIn("UTF-8", self.fails("eval", "kl", self.model, "--text",
                                           self.file("bytes.txt", b"\xff\xfe")))
 
