@@ -165,20 +165,29 @@ class TaskOrder {
     size_t job;
     int64_t task;  // of the job
   };
+  // Requires: 0 <= index < total().
   Place At(int64_t index) const {
-    for (int64_t part = 0; part < num_parts_; ++part) {
-      for (size_t job = 0; job < num_jobs_; ++job) {
-        const int64_t begin = counts_[job] * part / num_parts_;
-        const int64_t count = counts_[job] * (part + 1) / num_parts_ - begin;
-        if (index < count) return {.job = job, .task = begin + index};
-        index -= count;
-      }
+    int64_t part = index * num_parts_ / total_;  // or a later one: jobs' parts are rounded down
+    while (Before(part + 1) <= index) ++part;
+    index -= Before(part);
+    size_t job = 0;
+    while (index >= End(job, part) - End(job, part - 1)) {
+      index -= End(job, part) - End(job, part - 1);
+      ++job;
     }
-    CHECK(false);
-    return {};
+    return {.job = job, .task = End(job, part - 1) + index};
   }
 
  private:
+  // Where a part of a job's tasks ends.
+  int64_t End(size_t job, int64_t part) const { return counts_[job] * (part + 1) / num_parts_; }
+  // Tasks of all parts before this one.
+  int64_t Before(int64_t part) const {
+    int64_t before = 0;
+    for (size_t job = 0; job < num_jobs_; ++job) before += End(job, part - 1);
+    return before;
+  }
+
   int64_t num_parts_;
   size_t num_jobs_ = 0;
   int64_t total_ = 0;

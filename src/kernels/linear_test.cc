@@ -158,6 +158,44 @@ TEST_P(LinearTest, ManyRowsGiveTheSameBits) {
   }
 }
 
+// Layers that read the same inputs share out their tasks, whatever their sizes.
+TEST(Linear, SeveralAtOnceEqualEachAlone) {
+  constexpr int64_t kInputs = 64;
+  const auto one = MakePool(1);
+  std::vector<WeightMatrix> weights;
+  for (const int64_t num_outputs : {400, 16, 33}) {
+    weights.push_back(MustPack(RandomMatrix(DType::kQ4_0, num_outputs, kInputs, 5), *one));
+  }
+  for (const int64_t num_rows : {1, 40}) {
+    const std::vector<float> rows = RandomRows(num_rows, kInputs, 6);
+    const RowInputsShape shape{.num_rows = num_rows,
+                               .num_inputs = kInputs,
+                               .precision = Precision::kFast,
+                               .forms = weights[0].input_forms()};
+    const auto buffer = *AlignedBytes::Allocate(RowInputsBytes(shape));
+    for (const int num_threads : {1, 2, 3, 7}) {
+      const auto pool = MakePool(num_threads);
+      const KernelContext context{.table = KernelsFor(BestIsa()), .pool = *pool};
+      const RowInputs inputs = QuantizeRows(context, {rows.data(), num_rows, kInputs}, shape,
+                                            {buffer.data(), buffer.size()});
+      std::vector<std::vector<float>> outs;
+      std::vector<LinearJob> jobs;
+      for (const WeightMatrix& matrix : weights) {
+        std::vector<float>& out =
+            outs.emplace_back(static_cast<size_t>(num_rows * matrix.num_outputs()));
+        jobs.push_back({.weights = &matrix, .out = {out.data(), num_rows, matrix.num_outputs()}});
+      }
+      Linear(context, inputs, jobs);
+      for (size_t i = 0; i < weights.size(); ++i) {
+        EXPECT_TRUE(
+            SameNumbers(outs[i], RunLinearRows({.table = KernelsFor(BestIsa()), .pool = *one},
+                                               weights[i], rows, Precision::kFast)))
+            << "layer " << i << " rows " << num_rows << " threads " << num_threads;
+      }
+    }
+  }
+}
+
 TEST_P(LinearTest, DecodesTheRowsOfTheFile) {
   const DType type = GetParam();
   for (const int64_t num_inputs : InputCounts(type)) {
