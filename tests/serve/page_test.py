@@ -269,6 +269,8 @@ class Page(PageCase):
         self.assertIn("No server takes this key", browser.text("#key-why"))
         self.assertIn("No server takes this", browser.text(".message:last-child .error"))
         self.assertNotIn("does not answer", browser.text("#thread"))
+        # Another part of the page asks for a key as well, and wants nothing afterwards.
+        browser.js("document.getElementById('model').dispatchEvent(new Event('change'))")
         browser.click("#key")
         browser.type("ключ")
         self.assertIn("ASCII", browser.text("#key-problem"))

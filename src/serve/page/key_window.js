@@ -37,7 +37,8 @@ export class KeyWindow {
   }
 
   ask(afterwards) {
-    this.afterwards = afterwards;
+    // Several may ask at once; one that wants nothing afterwards does not undo another's wish.
+    if (afterwards || !byId('key-dialog').open) this.afterwards = afterwards;
     setText(byId('key-why'), this.why());
     complain(byId('key'), '');
     if (!byId('key-dialog').open) byId('key-dialog').showModal();
