@@ -227,13 +227,12 @@ int64_t SequencesBehindCaches(const KernelSuiteContext& context, const Attention
   return std::max<int64_t>(1, static_cast<int64_t>(context.BytesBehindCaches()) / bytes);
 }
 
-}  // namespace
-
-Result<> BenchAttention(const KernelSuiteContext& context) {
+// Prefill of the last 512 tokens of a past.
+Result<> BenchPrefill(const KernelSuiteContext& context) {
   const bool is_quick = context.options.is_quick;
-  constexpr AttentionShape kPrefillHeads[] = {
+  constexpr AttentionShape kHeads[] = {
       {3, 1, 64}, {4, 1, 128}, {4, 1, 256}, {4, 1, 80}, {4, 1, 96}};
-  for (const AttentionShape& heads : kPrefillHeads) {
+  for (const AttentionShape& heads : kHeads) {
     for (const int64_t num_keys : {512, 4096, 16384}) {
       if (is_quick && num_keys > 512) continue;
       const int64_t num_rows = is_quick ? 20 : 512;
@@ -242,8 +241,14 @@ Result<> BenchAttention(const KernelSuiteContext& context) {
       if (!done) return done;
     }
   }
-  constexpr AttentionShape kDecodeHeads[] = {{9, 3, 64}, {32, 8, 64}, {32, 8, 128}, {4, 1, 256}};
-  for (const AttentionShape& heads : kDecodeHeads) {
+  return {};
+}
+
+// Decode of a token, behind keys that lie in a cache and such as do not.
+Result<> BenchDecode(const KernelSuiteContext& context) {
+  const bool is_quick = context.options.is_quick;
+  constexpr AttentionShape kHeads[] = {{9, 3, 64}, {32, 8, 64}, {32, 8, 128}, {4, 1, 256}};
+  for (const AttentionShape& heads : kHeads) {
     for (const int64_t num_keys : {4096, 32768}) {
       if (is_quick && num_keys > 4096) continue;
       const bool is_long = num_keys > 4096;
@@ -256,6 +261,15 @@ Result<> BenchAttention(const KernelSuiteContext& context) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+Result<> BenchAttention(const KernelSuiteContext& context) {
+  if (context.options.has_prefill_attention) {
+    if (Result<> done = BenchPrefill(context); !done) return done;
+  }
+  return context.options.has_decode_attention ? BenchDecode(context) : Result<>();
 }
 
 }  // namespace baton

@@ -35,9 +35,7 @@ Result<> BenchIsa(Isa isa, const KernelSuiteOptions& options, const BenchProgres
   if (options.has_linear) {
     if (Result<> done = BenchLinear(context); !done) return done;
   }
-  if (options.has_attention) {
-    if (Result<> done = BenchAttention(context); !done) return done;
-  }
+  if (Result<> done = BenchAttention(context); !done) return done;
   if (options.has_sparse_attention) {
     if (Result<> done = BenchSparseAttention(context); !done) return done;
   }

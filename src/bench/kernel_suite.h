@@ -38,7 +38,8 @@ std::vector<int64_t> SparseLengths();
 struct KernelSuiteOptions {
   std::vector<Isa> isas = {};
   bool has_linear = true;
-  bool has_attention = true;         // dense, both phases
+  bool has_prefill_attention = true;  // dense
+  bool has_decode_attention = true;
   bool has_sparse_attention = true;  // beside dense attention of the same rows
   bool has_row_operations = true;
   std::vector<DType> types = {};

@@ -70,7 +70,8 @@ TEST(KernelSuiteTest, EveryKernelRunsAndIsRight) {
 TEST(KernelSuiteTest, StagesOfSparseAttentionSumToItsOverhead) {
   KernelSuiteOptions options = Quick();
   options.isas = {BestIsa()};
-  options.has_linear = options.has_attention = options.has_row_operations = false;
+  options.has_linear = options.has_prefill_attention = options.has_decode_attention = false;
+  options.has_row_operations = false;
   const KernelReport report = RunSuite(options);
   ASSERT_EQ(report.rows.size(), 3u);
   for (const KernelRow& row : report.rows) {
@@ -89,7 +90,7 @@ TEST(KernelSuiteTest, NoShareIsAboveTheLimit) {
   KernelSuiteOptions options = Quick();
   options.isas = {BestIsa()};
   options.types = {DType::kQ4_0, DType::kF32};
-  options.has_attention = false;
+  options.has_prefill_attention = options.has_decode_attention = false;
   options.has_sparse_attention = false;
   options.has_row_operations = false;
   options.shapes = {{64, 512, 1024}};

@@ -47,9 +47,9 @@ class BenchKernelsCommand final : public Command {
     options.Choice(
         {.names = "--only",
          .value = "WHAT",
-         .help = "Only these: linear, attention, sparse (its sparse prefill alone) or rows "
-                 "(default: all)"},
-        {"linear", "attention", "sparse", "rows"}, &only_);
+         .help = "Only these: linear, attention, or of that prefill, decode or sparse alone, "
+                 "or rows (default: all)"},
+        {"linear", "attention", "prefill", "decode", "sparse", "rows"}, &only_);
     options.Parsed({.names = "--type",
                     .value = "LIST",
                     .help = "Weight types with commas between them (default: all)"},
@@ -109,10 +109,11 @@ class BenchKernelsCommand final : public Command {
   Result<> Run(Console& console) override {
     KernelSuiteOptions options = {
         .isas = isas_.empty() ? std::vector<Isa>{BestIsa()} : isas_,
-        .has_linear = !only_ || *only_ == "linear",
-        .has_attention = !only_ || *only_ == "attention",
-        .has_sparse_attention = !only_ || *only_ == "attention" || *only_ == "sparse",
-        .has_row_operations = !only_ || *only_ == "rows",
+        .has_linear = Has("linear"),
+        .has_prefill_attention = Has("attention") || Has("prefill"),
+        .has_decode_attention = Has("attention") || Has("decode"),
+        .has_sparse_attention = Has("attention") || Has("sparse"),
+        .has_row_operations = Has("rows"),
         .types = types_.empty() ? KernelTypes() : types_,
         .precisions = {Precision::kFast, Precision::kExact},
         .shapes = shapes_,
@@ -136,6 +137,9 @@ class BenchKernelsCommand final : public Command {
   }
 
  private:
+  // Whether what --only names is wanted.
+  bool Has(std::string_view part) const { return !only_ || *only_ == part; }
+
   Result<> TakeTypes(const std::string& given) {
     std::vector<std::string> known;
     for (const DType type : KernelTypes()) known.emplace_back(DTypeName(type));

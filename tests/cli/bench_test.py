@@ -119,6 +119,11 @@ class Bench(BatonCase):
             self.assertGreater(row["seconds"]["median"], 0)
             self.assertTrue(row["limits"])
 
+    def test_one_phase_of_attention_alone(self):
+        for phase in ("prefill", "decode"):
+            rows = json.loads(self.ok("bench", "kernels", "--quick", "--only", phase, "--json"))["rows"]
+            self.assertEqual({row["operation"] for row in rows}, {f"{phase}-attention"})
+
     def test_sparse_rows_show_their_stages(self):
         arguments = ["bench", "kernels", "--quick", "--only", "sparse"]
         rows = json.loads(self.ok(*arguments, "--json"))["rows"]
@@ -223,7 +228,7 @@ class Bench(BatonCase):
             (["kernels", "--shape", "1x2x33"], "--shape takes"),
             (["kernels", "--shape", "1x1048576x1048576"], "--shape takes"),
             (["kernels", "--isa", "mmx"], "--isa"),
-            (["kernels", "--only", "all"], "--only takes linear, attention, sparse, rows"),
+            (["kernels", "--only", "all"], "--only takes linear, attention, prefill, decode, sparse, rows"),
             (["kernels", "--keys", "4096,5000"], "--keys takes 4096, 8192, "),
             (["kernels", "--keys", "4096,4096"], "--keys takes each thing once, not '4096'"),
             (["kernels", "--only", "rows", "--keys", "4096"], "--keys is about sparse attention"),
