@@ -1,8 +1,8 @@
-// One token, one answer, with SmolLM2 and prompts up to 4,000 tokens: mixes of requests in which
-// lengths, shared prefixes, arrivals, cancels, pool, disk, chunk and threads are random, against
-// the same requests alone. In every other mix the pool holds what is admitted and hardly its
-// answers, so that sequences are preempted. Ten mixes take minutes on two cores, so tests/nightly
-// runs the 200 and ./check none:
+// One token, one answer, with prompts up to 4,000 tokens: mixes of requests in which lengths,
+// shared prefixes, arrivals, cancels, pool, disk, chunk and threads are random, against the same
+// requests alone. In every other mix the pool holds what is admitted and hardly its answers, so
+// that sequences are preempted. 200 of them with a tiny model; and with SmolLM2, of which ten take
+// minutes on two cores, so that tests/nightly runs the 200 and ./check none:
 //   engine_test --gtest_also_run_disabled_tests --gtest_filter='*MixesTest.*'
 // Ten of them: --gtest_filter='*MixesTest.*/0', to 19.
 #include <gtest/gtest.h>
@@ -65,17 +65,25 @@ MixKind Tight() {
           .steps_per_cancel = 400};
 }
 
-std::vector<TokenId> PromptOf(const Asked& asked) {
+// The tokens that a prompt is made of: `count` of them from `first` on.
+struct Words {
+  TokenId first = 0;
+  uint64_t count = 0;
+};
+
+std::vector<TokenId> PromptOf(const Asked& asked, const Words& words) {
   std::vector<TokenId> prompt;
   RandomStream random({.seed = asked.second, .stream = 4});
   for (int64_t i = 0; i < asked.first; ++i) {
-    prompt.push_back(static_cast<TokenId>(100 + random.NextBelow(40'000)));
+    prompt.push_back(words.first + static_cast<TokenId>(random.NextBelow(words.count)));
   }
   return prompt;
 }
 
-class MixesTest : public testing::TestWithParam<uint64_t>, protected EngineRig {
+class MixesRig : protected EngineRig {
  protected:
+  explicit MixesRig(const Words& words) : words_(words) {}
+
   void Open(const std::string& path, RandomStream& random, int64_t context) {
     OpenModel({.path = path,
                .isa = BestIsa(),
@@ -88,7 +96,7 @@ class MixesTest : public testing::TestWithParam<uint64_t>, protected EngineRig {
   // What was asked gives alone, by the model as it is open.
   const std::vector<std::pair<TokenId, double>>& AloneOnce(const Asked& asked) {
     std::vector<std::pair<TokenId, double>>& tokens = alone_[asked];
-    if (tokens.empty()) tokens = Alone(Request(PromptOf(asked), kAnswer));
+    if (tokens.empty()) tokens = Alone(Request(PromptOf(asked, words_), kAnswer));
     return tokens;
   }
 
@@ -120,7 +128,7 @@ class MixesTest : public testing::TestWithParam<uint64_t>, protected EngineRig {
         Asked asked{kind.lengths[random.NextBelow(kind.lengths.size())],
                     random.NextBelow(kind.num_contents)};
         if (entries.size() < kind.first.size()) asked = kind.first[entries.size()];
-        const auto listener = Submit(Request(PromptOf(asked), kAnswer));
+        const auto listener = Submit(Request(PromptOf(asked, words_), kAnswer));
         entries.push_back({asked, listener, last_id_});
       }
       if (!entries.empty() && random.NextBelow(kind.steps_per_cancel) == 0) {
@@ -145,10 +153,37 @@ class MixesTest : public testing::TestWithParam<uint64_t>, protected EngineRig {
     }
   }
 
+  // They share what they can, and give way.
+  void ExpectSharedAndPreempted() const {
+    EXPECT_GT(hit_tokens_, 1000u);
+    EXPECT_GT(preemptions_, 0u);
+  }
+
+  const Words words_;
   const ScratchFolder folder_;
   std::map<Asked, std::vector<std::pair<TokenId, double>>> alone_;
   uint64_t preemptions_ = 0;
   uint64_t hit_tokens_ = 0;
+};
+
+class TinyMixesTest : public testing::Test, protected MixesRig {
+ protected:
+  TinyMixesTest() : MixesRig({.first = kTinyFirstWord, .count = 50}) {}
+
+  const TinyFile file_{TinyModel{.layers = 2, .context = 4224}};
+};
+
+TEST_F(TinyMixesTest, OneTokenOneAnswerWithLongPrompts) {
+  for (uint64_t mix = 0; mix < 200; ++mix) {
+    SCOPED_TRACE(testing::Message() << "mix " << mix);
+    ASSERT_NO_FATAL_FAILURE(RunMix(file_.path(), mix));
+  }
+  ExpectSharedAndPreempted();
+}
+
+class MixesTest : public testing::TestWithParam<uint64_t>, protected MixesRig {
+ protected:
+  MixesTest() : MixesRig({.first = 100, .count = 40'000}) {}
 };
 
 TEST_P(MixesTest, DISABLED_OneTokenOneAnswerWithAModel) {
@@ -161,9 +196,7 @@ TEST_P(MixesTest, DISABLED_OneTokenOneAnswerWithAModel) {
                 static_cast<unsigned long long>(hit_tokens_));
     std::fflush(stdout);
   }
-  // They share what they can, and give way.
-  EXPECT_GT(hit_tokens_, 1000u);
-  EXPECT_GT(preemptions_, 0u);
+  ExpectSharedAndPreempted();
 }
 INSTANTIATE_TEST_SUITE_P(Tens, MixesTest, testing::Range(uint64_t{0}, uint64_t{20}));
 
