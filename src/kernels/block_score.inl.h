@@ -196,20 +196,9 @@ template <int R>
 
 // A group's logits with the estimates of one slab. Requires: 1 <= num_rows <= kGroupRows.
 BATON_INLINE void SlabLogits(int num_rows, const BlockWork<float>& work, int begin, int end) {
-  switch (num_rows) {
-    case 1:
-      return LogitsOfHalves<1>(work, begin, end);
-    case 2:
-      return LogitsOfHalves<2>(work, begin, end);
-    case 3:
-      return LogitsOfHalves<3>(work, begin, end);
-    case 4:
-      return LogitsOfHalves<4>(work, begin, end);
-    case 5:
-      return LogitsOfHalves<5>(work, begin, end);
-    default:
-      return LogitsOfHalves<kGroupRows>(work, begin, end);
-  }
+  WithRows(
+      num_rows, [&](auto r)
+                    __attribute__((always_inline)) { LogitsOfHalves<r>(work, begin, end); });
 }
 
 // Lanes of a strip: [begin, end) of 64.
@@ -284,27 +273,6 @@ BATON_INLINE bool HasUnclear(const ScoredStrip& strip) {
 BATON_INLINE f32x16 SelectLanes(TokenRange lanes, int vector, f32x16 inside, f32x16 outside) {
   const f32x16 below = SelectBelow(ClampLanes(lanes.end - vector * kLanes), inside, outside);
   return SelectBelow(ClampLanes(lanes.begin - vector * kLanes), outside, below);
-}
-
-// A number of vectors that is known to the compiler.
-template <int V>
-struct Vectors {
-  constexpr operator int() const { return V; }
-};
-
-// Calls with Vectors<count>. Requires: 1 <= count <= 4.
-template <typename Call>
-BATON_INLINE void WithVectors(int count, const Call& call) {
-  switch (count) {
-    case 1:
-      return call(Vectors<1>());
-    case 2:
-      return call(Vectors<2>());
-    case 3:
-      return call(Vectors<3>());
-    default:
-      return call(Vectors<kBlockVectors>());
-  }
 }
 
 // Caps the logits of `count` rows from `first` on with one slab, and raises the rows' tops, [16]

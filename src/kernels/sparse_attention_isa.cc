@@ -228,26 +228,10 @@ BATON_INLINE void CorrectRows(const AttentionTask& task, const TaskRows& rows,
                               const CorrectedSlab& slab, const MergeFactors& factors) {
   for (int first = 0, count = 0; first < rows.num_rows; first += count) {
     count = NextGroupRows(rows.num_rows - first);
-    switch (count) {
-      case 1:
-        CorrectGroup<1>(task, rows, slab, factors, first);
-        break;
-      case 2:
-        CorrectGroup<2>(task, rows, slab, factors, first);
-        break;
-      case 3:
-        CorrectGroup<3>(task, rows, slab, factors, first);
-        break;
-      case 4:
-        CorrectGroup<4>(task, rows, slab, factors, first);
-        break;
-      case 5:
-        CorrectGroup<5>(task, rows, slab, factors, first);
-        break;
-      default:
-        CorrectGroup<kGroupRows>(task, rows, slab, factors, first);
-        break;
-    }
+    WithRows(
+        count, [&](auto r) __attribute__((always_inline)) {
+          CorrectGroup<r>(task, rows, slab, factors, first);
+        });
   }
 }
 
