@@ -39,6 +39,48 @@ constexpr int TileVectors(int num_rows) {
 // few of them; fewer turns are predicted better.
 inline constexpr int kStepsAtOnce = 4;
 
+// A number of rows or vectors that is known to the compiler.
+template <int N>
+struct Count {
+  constexpr operator int() const { return N; }
+};
+
+// Calls with Count<num_rows>. Requires: 1 <= num_rows <= kGroupRows.
+template <typename Call>
+BATON_INLINE void WithRows(int num_rows, const Call& call) {
+  static_assert(kGroupRows == 6);
+  switch (num_rows) {
+    case 1:
+      return call(Count<1>());
+    case 2:
+      return call(Count<2>());
+    case 3:
+      return call(Count<3>());
+    case 4:
+      return call(Count<4>());
+    case 5:
+      return call(Count<5>());
+    default:
+      return call(Count<kGroupRows>());
+  }
+}
+
+// Calls with Count<count>. Requires: 1 <= count <= 4.
+template <typename Call>
+BATON_INLINE void WithVectors(int count, const Call& call) {
+  static_assert(kBlockVectors == 4);
+  switch (count) {
+    case 1:
+      return call(Count<1>());
+    case 2:
+      return call(Count<2>());
+    case 3:
+      return call(Count<3>());
+    default:
+      return call(Count<kBlockVectors>());
+  }
+}
+
 // The elements of a block: binary16 from the cache, or f32 if widened for many rows.
 BATON_INLINE f32x16 LoadElements(const uint16_t* p) {
   return LoadHalf(p);
@@ -410,20 +452,8 @@ BATON_INLINE void AttendBlockOf(const BlockWork<T>& work) {
 // One block for a group of num_rows rows. Requires: 1 <= num_rows <= kGroupRows.
 template <typename T>
 BATON_INLINE void AttendBlock(int num_rows, const BlockWork<T>& work) {
-  switch (num_rows) {
-    case 1:
-      return AttendBlockOf<1>(work);
-    case 2:
-      return AttendBlockOf<2>(work);
-    case 3:
-      return AttendBlockOf<3>(work);
-    case 4:
-      return AttendBlockOf<4>(work);
-    case 5:
-      return AttendBlockOf<5>(work);
-    default:
-      return AttendBlockOf<kGroupRows>(work);
-  }
+  WithRows(
+      num_rows, [&](auto r) __attribute__((always_inline)) { AttendBlockOf<r>(work); });
 }
 
 }  // namespace

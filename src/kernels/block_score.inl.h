@@ -196,20 +196,9 @@ template <int R>
 
 // A group's logits with the estimates of one slab. Requires: 1 <= num_rows <= kGroupRows.
 BATON_INLINE void SlabLogits(int num_rows, const BlockWork<float>& work, int begin, int end) {
-  switch (num_rows) {
-    case 1:
-      return LogitsOfHalves<1>(work, begin, end);
-    case 2:
-      return LogitsOfHalves<2>(work, begin, end);
-    case 3:
-      return LogitsOfHalves<3>(work, begin, end);
-    case 4:
-      return LogitsOfHalves<4>(work, begin, end);
-    case 5:
-      return LogitsOfHalves<5>(work, begin, end);
-    default:
-      return LogitsOfHalves<kGroupRows>(work, begin, end);
-  }
+  WithRows(
+      num_rows, [&](auto r)
+                    __attribute__((always_inline)) { LogitsOfHalves<r>(work, begin, end); });
 }
 
 // Lanes of a strip: [begin, end) of 64.
@@ -286,47 +275,23 @@ BATON_INLINE f32x16 SelectLanes(TokenRange lanes, int vector, f32x16 inside, f32
   return SelectBelow(ClampLanes(lanes.begin - vector * kLanes), outside, below);
 }
 
-// A number of vectors that is known to the compiler.
-template <int V>
-struct Vectors {
-  constexpr operator int() const { return V; }
-};
-
-// Calls with Vectors<count>. Requires: 1 <= count <= 4.
-template <typename Call>
-BATON_INLINE void WithVectors(int count, const Call& call) {
-  switch (count) {
-    case 1:
-      return call(Vectors<1>());
-    case 2:
-      return call(Vectors<2>());
-    case 3:
-      return call(Vectors<3>());
-    default:
-      return call(Vectors<kBlockVectors>());
-  }
-}
-
 // Caps the logits of `count` rows from `first` on with one slab, and raises the rows' tops, [16]
-// lanes each, by those with clear blocks, which lie in the first V vectors. A logit that is not a
-// number raises nothing.
+// lanes each, by those in the first V vectors, whose biases are -infinity but for clear blocks. A
+// logit that is not a number raises nothing.
 template <int V>
 [[gnu::noinline]] void RaiseTops(const AttentionTask& task, const TaskRows& rows,
-                                 const ScoredStrip& strip, float bias, int first, int count,
-                                 float* z) {
+                                 const float* lane_biases, int first, int count, float* z) {
   f32x16 biases[V];
   BATON_UNROLL
-  for (int v = 0; v < V; ++v) {
-    biases[v] = SelectLanes(strip.clear, v, Set1(bias), Set1(-__builtin_inff()));
-  }
+  for (int v = 0; v < V; ++v) biases[v] = Load(lane_biases + v * kLanes);
   if (task.soft_cap_log2 != 0.0f) {
     const f32x16 cap = Set1(task.soft_cap_log2);
     for (int i = 0; i < count * kStripBlocks; i += kLanes) {
       Store(z + i, Mul(Tanh(Load(z + i)), cap));
     }
   }
-  for (int r = 0; r < count; ++r, z += kStripBlocks) {
-    float* tops = rows.l + int64_t{first + r} * kLanes;
+  float* tops = rows.l + int64_t{first} * kLanes;
+  for (int r = 0; r < count; ++r, z += kStripBlocks, tops += kLanes) {
     f32x16 top = Load(tops);
     BATON_UNROLL
     for (int v = 0; v < V; ++v) {
@@ -342,6 +307,11 @@ BATON_INLINE void ScoreSlab(const AttentionTask& task, const TaskRows& rows,
   BlockWork<float> work = {};
   work.keys = strip.packed + int64_t{slab} * kStripBlocks * task.head_dim;
   work.head_dim = task.head_dim;
+  float biases[kStripBlocks];
+  for (int v = 0; v < kBlockVectors; ++v) {
+    Store(biases + v * kLanes,
+          SelectLanes(strip.clear, v, Set1(estimates.score_bias[slab]), Set1(-__builtin_inff())));
+  }
   for (int first = 0, count = 0; first < rows.num_rows; first += count) {
     count = NextGroupRows(rows.num_rows - first);
     work.q = rows.q + int64_t{first} * task.head_dim;
@@ -349,7 +319,7 @@ BATON_INLINE void ScoreSlab(const AttentionTask& task, const TaskRows& rows,
     SlabLogits(count, work, strip.vectors.begin, strip.end_half);
     WithVectors(
         strip.vectors.end, [&](auto v) __attribute__((always_inline)) {
-          RaiseTops<v>(task, rows, strip, estimates.score_bias[slab], first, count, work.logits);
+          RaiseTops<v>(task, rows, biases, first, count, work.logits);
         });
   }
 }

@@ -14,24 +14,6 @@
 namespace baton::BATON_ISA {
 namespace {
 
-// A group's logits with a block's own keys. Requires: 1 <= num_rows <= kGroupRows.
-BATON_INLINE void GroupLogits(int num_rows, const BlockWork<uint16_t>& work) {
-  switch (num_rows) {
-    case 1:
-      return LogitsOfVectors<1>(work, 0, kBlockVectors);
-    case 2:
-      return LogitsOfVectors<2>(work, 0, kBlockVectors);
-    case 3:
-      return LogitsOfVectors<3>(work, 0, kBlockVectors);
-    case 4:
-      return LogitsOfVectors<4>(work, 0, kBlockVectors);
-    case 5:
-      return LogitsOfVectors<5>(work, 0, kBlockVectors);
-    default:
-      return LogitsOfVectors<kGroupRows>(work, 0, kBlockVectors);
-  }
-}
-
 // The capped logits of `count` rows from `first` on with one block of 64 tokens, to rows.logits;
 // far below all others where a row does not see the token. Returns whether any row sees any.
 BATON_INLINE bool VisibleLogits(const AttentionTask& task, const TaskRows& rows, int64_t block,
@@ -46,7 +28,9 @@ BATON_INLINE bool VisibleLogits(const AttentionTask& task, const TaskRows& rows,
   work.head_dim = task.head_dim;
   work.q = rows.q + int64_t{first} * task.head_dim;
   work.logits = rows.logits;
-  GroupLogits(count, work);
+  WithRows(
+      count, [&](auto r)
+                 __attribute__((always_inline)) { LogitsOfVectors<r>(work, 0, kBlockVectors); });
   const f32x16 cap = Set1(task.soft_cap_log2);
   const f32x16 hidden = Set1(kNoMaximum);
   for (int r = 0; r < count; ++r) {

@@ -142,24 +142,6 @@ BATON_INLINE f32x16 AsFloat(i32x16 a) {
   return {_mm512_castsi512_ps(a.v)};
 }
 
-// Half a vector: for what ends within one.
-struct f32x8 {
-  __m256 v;
-};
-BATON_INLINE f32x8 Zero8() {
-  return {_mm256_setzero_ps()};
-}
-BATON_INLINE f32x8 Load8(const float* p) {
-  return {_mm256_loadu_ps(p)};
-}
-BATON_INLINE void Store8(float* p, f32x8 a) {
-  _mm256_storeu_ps(p, a.v);
-}
-// x[0] * b + c, rounded once; x in all lanes.
-BATON_INLINE f32x8 Fma8(f32x16 x, f32x8 b, f32x8 c) {
-  return {_mm256_fmadd_ps(_mm512_castps512_ps256(x.v), b.v, c.v)};
-}
-
 #elif defined(BATON_ISA_AVX2)
 
 struct f32x16 {
@@ -286,24 +268,6 @@ BATON_INLINE i32x16 AsInt(f32x16 a) {
 }
 BATON_INLINE f32x16 AsFloat(i32x16 a) {
   return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
-}
-
-// Half a vector: for what ends within one.
-struct f32x8 {
-  __m256 v;
-};
-BATON_INLINE f32x8 Zero8() {
-  return {_mm256_setzero_ps()};
-}
-BATON_INLINE f32x8 Load8(const float* p) {
-  return {_mm256_loadu_ps(p)};
-}
-BATON_INLINE void Store8(float* p, f32x8 a) {
-  _mm256_storeu_ps(p, a.v);
-}
-// x[0] * b + c, rounded once; x in all lanes.
-BATON_INLINE f32x8 Fma8(f32x16 x, f32x8 b, f32x8 c) {
-  return {_mm256_fmadd_ps(x.lo, b.v, c.v)};
 }
 
 #else  // portable
@@ -499,7 +463,37 @@ BATON_INLINE f32x16 AsFloat(i32x16 a) {
   return __builtin_bit_cast(f32x16, a);
 }
 
+#endif
+
 // Half a vector: for what ends within one.
+#if !defined(BATON_ISA_PORTABLE)
+
+struct f32x8 {
+  __m256 v;
+};
+BATON_INLINE f32x8 Zero8() {
+  return {_mm256_setzero_ps()};
+}
+BATON_INLINE f32x8 Load8(const float* p) {
+  return {_mm256_loadu_ps(p)};
+}
+BATON_INLINE void Store8(float* p, f32x8 a) {
+  _mm256_storeu_ps(p, a.v);
+}
+BATON_INLINE __m256 LowHalf(f32x16 a) {
+#if defined(BATON_ISA_AVX512)
+  return _mm512_castps512_ps256(a.v);
+#else
+  return a.lo;
+#endif
+}
+// x[0] * b + c, rounded once; x in all lanes.
+BATON_INLINE f32x8 Fma8(f32x16 x, f32x8 b, f32x8 c) {
+  return {_mm256_fmadd_ps(LowHalf(x), b.v, c.v)};
+}
+
+#else
+
 struct f32x8 {
   float v[8];
 };

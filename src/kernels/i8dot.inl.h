@@ -7,8 +7,10 @@
 //             two passes, and S = 256 S_hi + S_lo.
 //   AVX-VNNI  as AVX-512, on two registers of 256 bits, the pass of hi first: (S_hi << 8) + S_lo.
 //   AVX2      u8 x s8 into 16 bits (vpmaddubsw), widened before a sum can overflow; Q8_0 as
-//             |q| x (sign of q) a. kExact: 16 x 16 bits into 32 (vpmaddwd) on the even and the odd
-//             bytes; codes of a group of 4 inputs lie in the order 0 2 1 3.
+//             |q| x (sign of q) a. Where the codes less their offset fit and the codes do not
+//             (Q5_0, Q6_K), a sum starts in its 16 bits and may wrap on its way. kExact: 16 x 16
+//             bits into 32 (vpmaddwd) on the even and the odd bytes; codes of a group of 4 inputs
+//             lie in the order 0 2 1 3.
 //   portable  32-bit arithmetic, codes in their order.
 #pragma once
 
@@ -28,6 +30,19 @@ BATON_INLINE int32_t LoadWord(const void* p) {
   int32_t word;
   __builtin_memcpy(&word, p, sizeof(word));
   return word;
+}
+
+// Whether side values of this kind are two starts of 16 bits: of the even pairs of inputs, which
+// lie in the low bits, and of the odd ones.
+constexpr bool StartsArePairs(SideKind kind, Precision precision) {
+#if defined(BATON_ISA_AVX2) && !defined(BATON_ISA_AVX_VNNI)
+  return precision == Precision::kFast &&
+         (kind == SideKind::kMinus16A || kind == SideKind::kMinus32Halves);
+#else
+  static_cast<void>(kind);
+  static_cast<void>(precision);
+  return false;
+#endif
 }
 
 #if defined(BATON_ISA_AVX512)
@@ -189,6 +204,15 @@ BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
   return _mm_cvtsi128_si32(s);
 }
 
+// The sums of the lanes i with i % 4 < 2 and of the others, times a factor, in 16 bits each.
+BATON_INLINE uint32_t PairStarts(i32x16 a, int16_t factor) {
+  const __m256i s8 = _mm256_add_epi32(a.lo, a.hi);
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(s8), _mm256_extracti128_si256(s8, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+  s = _mm_mullo_epi16(s, _mm_set1_epi16(factor));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_blend_epi16(s, _mm_bsrli_si128(s, 6), 2)));
+}
+
 // Sixteen 32-bit integers as two vectors of 16-bit ones, in order.
 BATON_INLINE __m256i Narrow(i32x16 a) {
   return _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
@@ -313,10 +337,15 @@ BATON_INLINE void Pin(u8x64& a) {
 }
 
 template <PanelType kType, int kRows, int kFirst, int kCount>
-BATON_INLINE void DotFast(const CodeBlock& codes, const uint8_t* activations, i32x16* sums) {
+BATON_INLINE void DotFast(const CodeBlock& codes, const uint8_t* activations, const uint32_t* start,
+                          int stride, i32x16* sums) {
   constexpr PanelFormat kFormat = FormatOf(kType);
+  constexpr bool kPairs = StartsArePairs(kFormat.side, Precision::kFast);
   // Groups whose products fit into 16 bits: a lane takes two products of each.
-  constexpr int kFit = 32767 / (2 * 127 * kFormat.max_code());
+  constexpr int kLargest = kPairs ? kFormat.offset : kFormat.max_code();
+  static_assert(!kPairs || 2 * kFormat.offset == kFormat.max_code() + 1);
+  constexpr int kFit = 32767 / (2 * 127 * kLargest);
+  static_assert(!kPairs || kFit >= kCount);
   constexpr int kRun = kType == PanelType::kQ8_0 ? 1 : kFit < kCount ? kFit : kCount;
   static_assert(kRun >= 1 && kCount % kRun == 0);
   const __m256i ones = _mm256_set1_epi16(1);
@@ -330,9 +359,11 @@ BATON_INLINE void DotFast(const CodeBlock& codes, const uint8_t* activations, i3
       for (int r = 0; r < kRows; ++r) {
         const __m256i a = _mm256_set1_epi32(LoadWord(activations + r * 32 + 4 * g));
         const u8x64 products = {MulPairs<kType>(group.lo, a), MulPairs<kType>(group.hi, a)};
-        if (g == run) {
+        if (g == run && !kPairs) {
           narrow[r] = products;
         } else {
+          if (g == run)
+            narrow[r].lo = narrow[r].hi = _mm256_set1_epi32(LoadWord(start + r * stride));
           narrow[r].lo = _mm256_add_epi16(narrow[r].lo, products.lo);
           narrow[r].hi = _mm256_add_epi16(narrow[r].hi, products.hi);
         }
@@ -382,13 +413,14 @@ template <PanelType kType, Precision kPrecision, int kRows, int kFirst, int kCou
 BATON_INLINE void Dot(const CodeBlock& codes, const uint8_t* activations, const uint32_t* start,
                       int stride, i32x16* sums) {
   if constexpr (kPrecision == Precision::kFast) {
-    DotFast<kType, kRows, kFirst, kCount>(codes, activations, sums);
+    DotFast<kType, kRows, kFirst, kCount>(codes, activations, start, stride, sums);
   } else {
     DotExact<kRows, kFirst, kCount>(codes, activations, sums);
   }
-  // Q8_0 under kFast has its sign already.
-  constexpr bool kStart =
-      FormatOf(kType).offset != 0 && !(kType == PanelType::kQ8_0 && kPrecision == Precision::kFast);
+  // Q8_0 under kFast has its sign already, other types have started there.
+  constexpr bool kStart = FormatOf(kType).offset != 0 &&
+                          !(kType == PanelType::kQ8_0 && kPrecision == Precision::kFast) &&
+                          !StartsArePairs(FormatOf(kType).side, kPrecision);
   if constexpr (kStart) {
     BATON_UNROLL
     for (int r = 0; r < kRows; ++r) {

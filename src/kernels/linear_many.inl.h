@@ -208,17 +208,23 @@ BATON_INLINE void AddExpandedHalf(const ExpandedBlockOf<kType, kPanels>& block,
   constexpr PanelFormat kFormat = FormatOf(kType);
   i32x16 integers[kRows][kPanels];
   DotExpanded<kType, kRows, kPanels, kHalf>(block, activations, side, integers);
+  f32x16 d[kPanels];
+  f32x16 m[kPanels];
+  BATON_UNROLL
+  for (int p = 0; p < kPanels; ++p) {
+    d[p] = Load(block.d[kHalf][p]);
+    if constexpr (kFormat.has_min) m[p] = Load(block.m[kHalf][p]);
+  }
   BATON_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const f32x16 scale = Set1(scales[r]);
     BATON_UNROLL
     for (int p = 0; p < kPanels; ++p) {
-      f32x16 sum =
-          Fma(Mul(Load(block.d[kHalf][p]), scale), ToFloat(integers[r][p]), Load(sums[r][p]));
+      f32x16 sum = Fma(Mul(d[p], scale), ToFloat(integers[r][p]), Load(sums[r][p]));
       if constexpr (kFormat.has_min) {
         const int at = r * SideValues(kFormat.side) + kHalf;
         const float x = __builtin_bit_cast(float, LoadWord(side + at));
-        sum = Fma(Load(block.m[kHalf][p]), Set1(x), sum);
+        sum = Fma(m[p], Set1(x), sum);
       }
       Store(sums[r][p], sum);
     }

@@ -53,7 +53,8 @@ inline constexpr int kNumPanelTypes = 13;
 
 // The value that activations are summed with on the way to an output, besides the codes; one array
 // of them lies beside the codes (kernels/quantize_rows.h). A is the sum of a block's 32 codes, A0
-// and A1 the sums of its halves, s its scale.
+// and A1 the sums of its halves, s its scale. An instruction set may keep an i32 in a form of its
+// own (StartsArePairs in kernels/i8dot.inl.h).
 enum class SideKind : int {
   kMinus8A,        // i32 -8 A
   kMinus16A,       // i32 -16 A

@@ -41,20 +41,40 @@ struct HalfSums {
   int32_t second;
 };
 
+// `factor` times the sum of codes, in the form in which this instruction set starts sums of
+// products.
+template <SideKind kKind, Precision kPrecision>
+BATON_INLINE void StoreStart(uint32_t* p, int factor, i32x16 codes, int32_t sum) {
+#if defined(BATON_ISA_AVX2) && !defined(BATON_ISA_AVX_VNNI)
+  if constexpr (StartsArePairs(kKind, kPrecision)) {
+    *p = PairStarts(codes, static_cast<int16_t>(factor));
+    return;
+  }
+#endif
+  static_cast<void>(codes);
+  StoreTimes(p, factor, sum);
+}
+
 // The side values of block b of a row, of the kinds that are wanted.
-BATON_INLINE void StoreSides(const QuantizeRowArgs& args, int64_t b, HalfSums sums, float scale) {
+template <Precision kPrecision>
+BATON_INLINE void StoreSides(const QuantizeRowArgs& args, int64_t b, const BlockCodes& codes) {
+  const HalfSums sums = {ReduceAddInt(codes.first), ReduceAddInt(codes.second)};
+  const float scale = codes.scale;
   const auto place = [&](SideKind kind) __attribute__((always_inline))->uint32_t* {
     uint32_t* side = args.sides[static_cast<int>(kind)];
     return side == nullptr ? nullptr : side + b * args.tile_rows * SideValues(kind);
   };
   const int32_t sum = sums.first + sums.second;
   if (uint32_t* p = place(SideKind::kMinus8A)) StoreTimes(p, -8, sum);
-  if (uint32_t* p = place(SideKind::kMinus16A)) StoreTimes(p, -16, sum);
+  if (uint32_t* p = place(SideKind::kMinus16A)) {
+    StoreStart<SideKind::kMinus16A, kPrecision>(p, -16, AddInt(codes.first, codes.second), sum);
+  }
   if (uint32_t* p = place(SideKind::kMinus128A)) StoreTimes(p, -128, sum);
   if (uint32_t* p = place(SideKind::kScaledA)) StoreFloat(p, scale * static_cast<float>(sum));
   if (uint32_t* p = place(SideKind::kMinus32Halves)) {
-    StoreTimes(p, -32, sums.first);
-    StoreTimes(p + 1, -32, sums.second);
+    constexpr SideKind kKind = SideKind::kMinus32Halves;
+    StoreStart<kKind, kPrecision>(p, -32, codes.first, sums.first);
+    StoreStart<kKind, kPrecision>(p + 1, -32, codes.second, sums.second);
   }
   if (uint32_t* p = place(SideKind::kMinus4Halves)) {
     StoreTimes(p, -4, sums.first);
@@ -86,7 +106,7 @@ void QuantizeRow(const QuantizeRowArgs& args) {
     StoreCodes<kPrecision>(args.codes + at * ActivationBytes(kPrecision), codes.first,
                            codes.second);
     args.scales[at] = codes.scale;
-    StoreSides(args, b, {ReduceAddInt(codes.first), ReduceAddInt(codes.second)}, codes.scale);
+    StoreSides<kPrecision>(args, b, codes);
   }
 }
 

@@ -98,11 +98,35 @@ struct ListedSums {
   const float* new_factors;
 };
 
+// Merges 16 lanes of v of the sums, from `column` on.
+template <int R, int V>
+BATON_INLINE void MergeListed(const ListedSums& sums, const f32x16 (&sum)[R][V], int column) {
+  // Copies: of what a reference leads to, the compiler would take that each store may change it.
+  float* const merged = sums.merged + column;
+  const int64_t stride = sums.stride;
+  const float* const old_factors = sums.old_factors;
+  const float* const new_factors = sums.new_factors;
+  const bool keeps_old = sums.keeps_old;
+  BATON_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const f32x16 new_factor = Set1(new_factors[r]);
+    BATON_UNROLL
+    for (int v = 0; v < V; ++v) {
+      float* at = merged + r * stride + v * kLanes;
+      f32x16 old = Load(at);
+      if (!keeps_old) old = Mul(old, Set1(old_factors[r]));
+      Store(at, Fma(sum[r][v], new_factor, old));
+    }
+  }
+}
+
 // Adds weights[r][t] * values[t] for the listed tokens, in the list's order, to 16 lanes of v.
 template <int R, int V>
 [[gnu::noinline]] void AddListedValues(const float* weights, const float* values, int columns,
                                        const int32_t* tokens, int count, const ListedSums& sums,
                                        int column) {
+  float* const o = sums.o + column;
+  const int64_t stride = sums.stride;
   f32x16 sum[R][V];
   if (sums.is_first) {
     BATON_UNROLL
@@ -115,7 +139,7 @@ template <int R, int V>
     for (int r = 0; r < R; ++r) {
       BATON_UNROLL
       for (int v = 0; v < V; ++v) {
-        sum[r][v] = Load(sums.o + r * sums.stride + column + v * kLanes);
+        sum[r][v] = Load(o + r * stride + v * kLanes);
       }
     }
   }
@@ -141,22 +165,12 @@ template <int R, int V>
     for (int r = 0; r < R; ++r) {
       BATON_UNROLL
       for (int v = 0; v < V; ++v) {
-        Store(sums.o + r * sums.stride + column + v * kLanes, sum[r][v]);
+        Store(o + r * stride + v * kLanes, sum[r][v]);
       }
     }
     return;
   }
-  BATON_UNROLL
-  for (int r = 0; r < R; ++r) {
-    const f32x16 new_factor = Set1(sums.new_factors[r]);
-    BATON_UNROLL
-    for (int v = 0; v < V; ++v) {
-      float* merged = sums.merged + r * sums.stride + column + v * kLanes;
-      f32x16 old = Load(merged);
-      if (!sums.keeps_old) old = Mul(old, Set1(sums.old_factors[r]));
-      Store(merged, Fma(sum[r][v], new_factor, old));
-    }
-  }
+  MergeListed(sums, sum, column);
 }
 
 // The corrected blocks of one strip, and one of its slabs.
@@ -170,16 +184,22 @@ struct CorrectedSlab {
   bool is_last;
 };
 
-// Adds the listed lanes of a row's weights to its l.
-BATON_INLINE void AddListedWeights(const CorrectedSlab& slab, int row, float* l) {
-  f32x16 p[kBlockVectors];
+// Adds the listed lanes of rows' weights to their l.
+template <int R>
+BATON_INLINE void AddListedWeights(const CorrectedSlab& slab, const float* weights, float* l) {
+  const bool is_first = slab.is_first;
+  f32x16 listed[kBlockVectors];
   BATON_UNROLL
-  for (int v = 0; v < kBlockVectors; ++v) {
-    const f32x16 weight = Load(slab.weights + int64_t{row} * kStripBlocks + v * kLanes);
-    p[v] = SelectGreater(Load(slab.listed + v * kLanes), Zero(), weight, Zero());
+  for (int v = 0; v < kBlockVectors; ++v) listed[v] = Load(slab.listed + v * kLanes);
+  for (int r = 0; r < R; ++r, weights += kStripBlocks, l += kLanes) {
+    f32x16 p[kBlockVectors];
+    BATON_UNROLL
+    for (int v = 0; v < kBlockVectors; ++v) {
+      p[v] = SelectGreater(listed[v], Zero(), Load(weights + v * kLanes), Zero());
+    }
+    const f32x16 sum = Add(Add(p[0], p[1]), Add(p[2], p[3]));
+    Store(l, is_first ? sum : Add(Load(l), sum));
   }
-  const f32x16 sum = Add(Add(p[0], p[1]), Add(p[2], p[3]));
-  Store(l, slab.is_first ? sum : Add(Load(l), sum));
 }
 
 // What the merge multiplies by, per row.
@@ -195,11 +215,9 @@ template <int R>
                                     int first) {
   constexpr int kVectors = TileVectors(R);
   bool keeps_old = true;
-  for (int r = first; r < first + R; ++r) {
-    AddListedWeights(slab, r, rows.l + int64_t{r} * kLanes);
-    keeps_old = keeps_old && factors.of_old[r] == 1.0f;
-  }
+  for (int r = first; r < first + R; ++r) keeps_old = keeps_old && factors.of_old[r] == 1.0f;
   const float* weights = slab.weights + int64_t{first} * kStripBlocks;
+  AddListedWeights<R>(slab, weights, rows.l + int64_t{first} * kLanes);
   const ListedSums sums = {.o = rows.o + int64_t{first} * task.head_dim,
                            .merged = rows.merged_o + int64_t{first} * task.head_dim,
                            .stride = task.head_dim,
@@ -228,26 +246,10 @@ BATON_INLINE void CorrectRows(const AttentionTask& task, const TaskRows& rows,
                               const CorrectedSlab& slab, const MergeFactors& factors) {
   for (int first = 0, count = 0; first < rows.num_rows; first += count) {
     count = NextGroupRows(rows.num_rows - first);
-    switch (count) {
-      case 1:
-        CorrectGroup<1>(task, rows, slab, factors, first);
-        break;
-      case 2:
-        CorrectGroup<2>(task, rows, slab, factors, first);
-        break;
-      case 3:
-        CorrectGroup<3>(task, rows, slab, factors, first);
-        break;
-      case 4:
-        CorrectGroup<4>(task, rows, slab, factors, first);
-        break;
-      case 5:
-        CorrectGroup<5>(task, rows, slab, factors, first);
-        break;
-      default:
-        CorrectGroup<kGroupRows>(task, rows, slab, factors, first);
-        break;
-    }
+    WithRows(
+        count, [&](auto r) __attribute__((always_inline)) {
+          CorrectGroup<r>(task, rows, slab, factors, first);
+        });
   }
 }
 
