@@ -32,18 +32,12 @@ std::string_view WayOut(int system_error) {
       return "; name a file in it";
     case ENOENT:
       return "; make the folder first";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case ELOOP:
-    case ENAMETOOLONG:
-      return "; choose another name or place";
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
       return "; make room, or choose another place";
     default:
-      return "";
+      return "; choose another name or place";
   }
 }
 
@@ -56,6 +50,20 @@ tl::unexpected<Error> CannotWrite(const std::string& path, int system_error) {
 
 fs::path FolderOf(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// That no new file came to be at `target`, which `path` leads to. A system that has folders without
+// a place for files in them (/proc) calls that a missing folder.
+tl::unexpected<Error> CannotCreate(const std::string& path, const fs::path& target,
+                                   int system_error) {
+  std::error_code error;
+  if (system_error != ENOENT || !fs::is_directory(FolderOf(target), error)) {
+    return CannotWrite(path, system_error);
+  }
+  return Fail(ErrorCode::kInternal,
+              fmt::format("cannot write '{}': no file can be made in the folder {}; choose another "
+                          "place",
+                          path, FolderOf(target).string()));
 }
 
 // Links there (/dev/stdout leads to one) name open files, not places: the name that reading one
@@ -217,7 +225,8 @@ Result<Target> FindTarget(const std::string& path, const FileKind& kind) {
   struct stat old {};
   const bool is_there = ::stat(path.c_str(), &old) == 0;
   if (!is_there && errno != ENOENT) return CannotWrite(path, errno);
-  if (is_there && S_ISDIR(old.st_mode)) return CannotWrite(path, EISDIR);
+  const bool names_folder = path.ends_with('/') || (is_there && S_ISDIR(old.st_mode));
+  if (names_folder) return CannotWrite(path, EISDIR);
   // Renaming would put a file in the place of the device.
   if (is_there && !S_ISREG(old.st_mode)) {
     return Fail(
@@ -278,7 +287,7 @@ Result<ReplacingFile> ReplacingFile::CreateNamed(const std::string& path, const 
   if (!target) return Forward(target);
   RemoveLeftovers(target->path);
   Opened opened = OpenNamed(target->path, kind.is_private ? 0600 : 0666);
-  if (opened.descriptor < 0) return CannotWrite(path, errno);
+  if (opened.descriptor < 0) return CannotCreate(path, target->path, errno);
   if (target->mode.has_value()) (void)::fchmod(opened.descriptor, *target->mode);
   return ReplacingFile(
       {.path = path, .target = std::move(target->path), .temporary = std::move(opened.name)},

@@ -160,6 +160,28 @@ TEST_P(ReplacingFileTest, SaysWhatCannotBeWritten) {
   EXPECT_THAT(loop.error().message, testing::HasSubstr("Too many levels of symbolic links"));
 }
 
+// Every refusal names the path, the reason and a way out.
+TEST_P(ReplacingFileTest, SaysWhatToDo) {
+  std::ofstream(folder_ / "plain") << "x";
+  fs::create_symlink(folder_ / "no" / "file", folder_ / "link");
+  const std::string in = folder_.string() + "/";
+  const std::pair<std::string, std::string> cases[] = {
+      {"/proc/x", "no file can be made in the folder /proc; choose another place"},
+      {"/proc/self/x", "no file can be made in the folder /proc/self; choose another place"},
+      {in + "no/x", "No such file or directory; make the folder first"},
+      {in + "link", "No such file or directory; make the folder first"},
+      {in + "no/", "Is a directory; name a file in it"},
+      {in + "plain/x", "Not a directory; choose another name or place"},
+      {in + std::string(300, 'n'), "File name too long; choose another name or place"},
+      {"/dev/null", "a device or pipe is there; choose another name"},
+  };
+  for (const auto& [path, words] : cases) {
+    const Result<ReplacingFile> file = Create(path, kAny);
+    ASSERT_FALSE(file.has_value()) << path;
+    EXPECT_EQ(file.error().message, fmt::format("cannot write '{}': {}", path, words));
+  }
+}
+
 TEST_P(ReplacingFileTest, ReplacesOnlyItsKind) {
   std::ofstream(path_) << "something";
   const Result<ReplacingFile> other = Create(path_, kOld);

@@ -369,8 +369,9 @@ Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProg
                options.long_prompt_tokens > 0 ? options.long_prompt_tokens + 1 : 0);
   if (longest > model->context_tokens) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("prompt and answer take {} tokens, and the context has {}; raise --ctx",
-                            longest, model->context_tokens));
+                fmt::format("prompt and answer take {}, and the context has {}; raise --ctx, or "
+                            "take shorter ones",
+                            CountOf(longest, "token"), CountText(model->context_tokens)));
   }
   ServeReport report{.machine = ReadMachine({}),
                      .path = options.load.path,

@@ -20,14 +20,20 @@ namespace {
 
 constexpr size_t kMaxQuotedBytes = 60;
 
+// Not one of the names that are built in.
+bool NamesFile(const std::string& value) {
+  return value.find_first_of("./") != std::string::npos;
+}
+
 }  // namespace
 
 void ChatTemplateOption::Declare(OptionSet& options) {
-  options.Parsed({.names = "--chat-template",
-                  .value = "NAME|FILE",
-                  .help = "Use this template instead of the model's own: a built-in one, or a "
-                          "file (a value with a dot or a slash)"},
-                 [this](const std::string& given) { return Take(given); });
+  options.ParsedFile(
+      {.names = "--chat-template",
+       .value = "NAME|FILE",
+       .help = "Use this template instead of the model's own: a built-in one, or a "
+               "file (a value with a dot or a slash)"},
+      [this](const std::string& given) { return Take(given); }, NamesFile);
 }
 
 Result<> ChatTemplateOption::Take(const std::string& given) {
@@ -47,7 +53,7 @@ Result<> ChatTemplateOption::Take(const std::string& given) {
 }
 
 bool ChatTemplateOption::IsFile() const {
-  return value_->find_first_of("./") != std::string::npos;
+  return NamesFile(*value_);
 }
 
 Result<> ChatTemplateOption::Apply(Input& standard_input, LoadOptions& load) const {

@@ -1,8 +1,11 @@
 #include "cli/eval_density_command.h"
 
+#include <fmt/format.h>
+
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
+#include "cli/printable.h"
 #include "cli/progress.h"
 #include "cli/report_output.h"
 #include "evaluate/density_text.h"
@@ -12,6 +15,7 @@ namespace baton {
 namespace {
 
 constexpr int64_t kMaxIndex = 65535;
+constexpr size_t kMaxQuotedBytes = 60;
 
 bool IsAllKept(const std::vector<std::vector<BlockCounts>>& layers) {
   for (const std::vector<BlockCounts>& heads : layers) {
@@ -77,7 +81,9 @@ class EvalDensityCommand final : public Command {
         return {};
       }
     }
-    return Fail(ErrorCode::kInvalid, " takes LAYER:HEAD, two whole numbers, not '" + given + "'");
+    return Fail(ErrorCode::kInvalid,
+                fmt::format("takes LAYER:HEAD, two whole numbers from {} to {}, not '{}'",
+                            range.min, range.max, Printable(given, kMaxQuotedBytes)));
   }
 
   Result<> Measure(EvalPrompt& prompt, Console& console) {

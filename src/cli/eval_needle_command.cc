@@ -89,7 +89,8 @@ class EvalNeedleCommand final : public Command {
     if (!text) return Forward(text);
     const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
-    Result<LoadedModel> model = OpenModelFor(wanted, *load, console);
+    Result<LoadedModel> model = OpenModelFor(
+        wanted, *load, {{text_.Check() ? text_.Name() : "the plain text", *text}}, console);
     if (!model) return Forward(model);
     if (Result<> chosen = ChooseLengths(*text, *model, console); !chosen) return chosen;
     return compute_.Finish(Measure(*text, seed, *model, console), console);
@@ -110,9 +111,14 @@ class EvalNeedleCommand final : public Command {
     const std::string whole =
         fmt::format("the {} has {}", is_context ? "context" : "text", CountOf(most, "token"));
     if (lengths_.empty()) {
+      const std::string more = is_context ? "a larger --ctx" : "a longer text";
       return Fail(ErrorCode::kInvalid,
-                  fmt::format("{}, fewer than the usual {} of a prompt; give smaller --lengths",
-                              whole, CountText(kUsualLengths.front())));
+                  most < NeedleLimits::kMinLength
+                      ? fmt::format("{}, fewer than the {} that a prompt needs; give {}", whole,
+                                    CountText(NeedleLimits::kMinLength), more)
+                      : fmt::format("{}, fewer than the usual {} of a prompt; give smaller "
+                                    "--lengths or {}",
+                                    whole, CountText(kUsualLengths.front()), more));
     }
     if (lengths_.size() < kUsualLengths.size()) {
       Note(fmt::format("{}: prompts have up to {} instead of the usual {}", whole,

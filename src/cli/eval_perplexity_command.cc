@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
+#include "bench/text_table.h"
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
@@ -38,13 +39,14 @@ std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window,
 }
 
 std::string FiguresAsText(const PerplexityFigures& figures, int64_t window,
-                          const std::optional<SparsePolicy>& policy) {
+                          const std::optional<SparsePolicy>& policy, size_t columns) {
+  constexpr size_t kIndent = 13;  // of what stands behind "policy"
   return fmt::format(
       "perplexity   {:.6f}  ({} in {} of {})\nsecond half  {:.6f}  ({})\npolicy       {}\n",
       figures.perplexity(), CountOf(figures.count, "target"),
       CountOf(std::ssize(figures.window_nll), "window"), CountOf(window, "token"),
       figures.second_half_perplexity(), CountOf(figures.second_half_count, "target"),
-      PrefillText(policy));
+      WrapWords(PrefillText(policy), {.columns = columns, .indent = kIndent}));
 }
 
 class EvalPerplexityCommand final : public Command {
@@ -142,8 +144,9 @@ class EvalPerplexityCommand final : public Command {
     if (*policy && window < FirstSparseLength(**policy, model.model->spec()).value_or(window + 1)) {
       NoteNothingLeftOut({{.policy = **policy, .lengths = {window}}}, model, console);
     }
-    return console.out.Write(json_ ? FiguresAsJson(*figures, window, *policy)
-                                   : FiguresAsText(*figures, window, *policy));
+    return console.out.Write(
+        json_ ? FiguresAsJson(*figures, window, *policy)
+              : FiguresAsText(*figures, window, *policy, console.answer_columns));
   }
 
   ModelArgument model_;

@@ -24,17 +24,41 @@ Result<> TakePolicy(const std::string& given, std::optional<SparsePolicy>* polic
   return {};
 }
 
+// That more is asked for than the context has; and than a text has, as who heard of one limit only
+// would run into the other.
+tl::unexpected<Error> BeyondContext(const TokensWanted& wanted, const LoadOptions& options,
+                                    int64_t context, const std::vector<NamedText>& texts) {
+  const NamedText* shortest = nullptr;
+  int64_t least = *wanted.given;
+  const Result<Tokenizer> tokenizer = OpenTokenizer(options.path);
+  for (const NamedText& text : texts) {
+    // What keeps a file from being read is told once the wish is one that can be met.
+    if (!tokenizer) break;
+    const Result<std::vector<TokenId>> tokens =
+        tokenizer->Encode(text.text, {.add_special = true, .parse_special = false});
+    if (!tokens || std::ssize(*tokens) >= least) continue;
+    shortest = &text;
+    least = std::ssize(*tokens);
+  }
+  std::string message = fmt::format("{} asks for {}, and the context has {}", wanted.option,
+                                    CountOf(*wanted.given, "token"), CountText(context));
+  if (shortest == nullptr) {
+    message += "; ask for fewer, or give a larger --ctx";
+  } else {
+    message += fmt::format(", {} {}; ask for at most {}, or give a longer text and a larger --ctx",
+                           shortest->name, CountText(least), std::min(least, context));
+  }
+  return Fail(ErrorCode::kInvalid, message);
+}
+
 }  // namespace
 
 Result<LoadedModel> OpenModelFor(const TokensWanted& wanted, LoadOptions options,
-                                 Console& console) {
+                                 const std::vector<NamedText>& texts, Console& console) {
   const Result<int64_t> context = ContextOf(options);
   if (!context) return Forward(context);
   if (wanted.given.value_or(0) > *context) {
-    return Fail(ErrorCode::kInvalid,
-                fmt::format("{} asks for {}, and the context has {}; ask for fewer, or give a "
-                            "larger --ctx",
-                            wanted.option, CountOf(*wanted.given, "token"), CountText(*context)));
+    return BeyondContext(wanted, options, *context, texts);
   }
   if (!options.context_tokens) {
     options.context_tokens =
@@ -115,7 +139,7 @@ Result<EvalPrompt> EvalPromptOptions::Open(const std::string& model_path, Comput
   const Result<LoadOptions> load = compute.ToLoadOptions(model_path, console.clock);
   if (!load) return Forward(load);
   const TokensWanted wanted{.given = tokens_};
-  Result<LoadedModel> model = OpenModelFor(wanted, *load, console);
+  Result<LoadedModel> model = OpenModelFor(wanted, *load, {{Name(), *text}}, console);
   if (!model) return Forward(model);
   Result<std::vector<TokenId>> tokens =
       model->tokenizer->Encode(*text, {.add_special = true, .parse_special = false});
@@ -134,7 +158,7 @@ void DeclarePolicies(OptionSet& options, std::vector<SparsePolicy>* policies) {
                      [policies](const std::string& given) -> Result<> {
                        if (policies->size() == kMaxPolicies) {
                          return Fail(ErrorCode::kInvalid,
-                                     fmt::format(" takes at most {} policies", kMaxPolicies));
+                                     fmt::format("takes at most {} policies", kMaxPolicies));
                        }
                        std::optional<SparsePolicy> policy;
                        if (Result<> taken = TakePolicy(given, &policy); !taken) return taken;

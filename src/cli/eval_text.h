@@ -27,10 +27,17 @@ struct TokensWanted {
   std::optional<int64_t> usual = std::nullopt;
 };
 
+// A text that is to be read, and what it is called.
+struct NamedText {
+  std::string name;
+  std::string text;
+};
+
 // Opens the model with the context of --ctx, else with that of its training or, where it is known
 // that fewer tokens are read, with as many. Errors: as OpenModel; invalid (more are wanted than the
-// context has, with both numbers).
-Result<LoadedModel> OpenModelFor(const TokensWanted& wanted, LoadOptions options, Console& console);
+// context has, with both numbers, and with the text's if it has fewer, too).
+Result<LoadedModel> OpenModelFor(const TokensWanted& wanted, LoadOptions options,
+                                 const std::vector<NamedText>& texts, Console& console);
 
 // A text's tokens, as many as are wanted. Says so where fewer are read than there are or are usual.
 // `name`: of the text. Errors: invalid (fewer than given, with both numbers).

@@ -44,7 +44,8 @@ class InspectCommand final : public Command {
     if (!file) return Forward(file);
     const InspectReport report =
         MakeInspectReport(*file, {.context_tokens = context_, .tune_file = tune_file_});
-    return console.out.Write(json_ ? InspectJson(report) : InspectText(report));
+    return console.out.Write(json_ ? InspectJson(report)
+                                   : InspectText(report, console.answer_columns));
   }
 
  private:

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/number_text.h"
-#include "cli/option_set.h"
+#include "bench/text_table.h"
 #include "cli/printable.h"
 #include "text/json_text.h"
 
@@ -20,14 +20,15 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxPieceBytes = 60;
 constexpr size_t kMaxNames = 8;
 
-constexpr size_t kColumns = 80;
 constexpr size_t kValueColumn = 17;
 
 // Collects "label  value" lines; what is too long for one goes on in the next.
 class Lines {
  public:
+  explicit Lines(size_t columns) : shape_{.columns = columns, .indent = kValueColumn} {}
+
   void Add(std::string_view label, std::string_view value) {
-    AddWhole(label, WrapText(value, kColumns - kValueColumn, kValueColumn));
+    AddWhole(label, WrapWords(value, shape_));
   }
   // On one line, however long.
   void AddWhole(std::string_view label, std::string_view value) {
@@ -39,6 +40,7 @@ class Lines {
   std::string Take() { return std::move(text_); }
 
  private:
+  const WrapShape shape_;
   std::string text_;
 };
 
@@ -199,8 +201,8 @@ Json TuneJson(const InspectReport& report) {
 
 }  // namespace
 
-std::string InspectText(const InspectReport& report) {
-  Lines lines;
+std::string InspectText(const InspectReport& report, size_t columns) {
+  Lines lines(columns);
   lines.AddWhole("file", fmt::format("{}, {}, GGUF v{}", Printable(report.path, 4096),
                                      BytesText(report.file_bytes), report.version));
   if (report.parts.size() > 1) lines.Add("parts", fmt::format("{}", report.parts.size()));

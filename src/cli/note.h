@@ -7,7 +7,8 @@
 
 namespace baton {
 
-// Writes "baton: note: TEXT" to standard error, fit for a terminal. A note that cannot be written
+// Writes "baton: note: TEXT" to standard error, fit for a terminal: one line, on a terminal as many
+// as its width makes of it. A note that cannot be written
 // stops nothing.
 void Note(std::string_view text, Console& console);
 

@@ -111,6 +111,12 @@ void OptionSet::ParsedEach(OptionText text, TakeValue take) {
        .take = std::move(take)});
 }
 
+void OptionSet::ParsedFile(OptionText text, TakeValue take, NamesFile names_file) {
+  Parsed(std::move(text), std::move(take));
+  options_.back().file_use = FileUse::kReads;
+  options_.back().names_file = names_file;
+}
+
 void OptionSet::Text(OptionText text, std::optional<std::string>* value) {
   Parsed(std::move(text), TakeText(value));
 }
@@ -303,7 +309,8 @@ void OptionSet::TakeOne(const Option& option, const std::string& value, Reading&
     reading.input_readers.push_back(option.kind == Kind::kPositional
                                         ? std::string("as an argument")
                                         : "for " + LongName(option.text));
-  } else if (option.file_use != FileUse::kNone) {
+  } else if (option.file_use != FileUse::kNone &&
+             (option.names_file == nullptr || option.names_file(value))) {
     reading.files.push_back({&option, value});
   }
   const Result<> taken = option.take(value);

@@ -78,6 +78,9 @@ class OptionSet {
   // What `take` makes of the value.
   void Parsed(OptionText text, TakeValue take);
   void ParsedEach(OptionText text, TakeValue take);  // may be given many times
+  // The same where some values are names of files that are read.
+  using NamesFile = bool (*)(const std::string& value);
+  void ParsedFile(OptionText text, TakeValue take, NamesFile names_file);
   void Integer(OptionText text, IntegerRange range, std::optional<int64_t>* value);
   void Real(OptionText text, RealRange range, std::optional<double>* value);
   // One word of a list.
@@ -103,6 +106,7 @@ class OptionSet {
     size_t max_values = 1;
     TakeValue take;
     FileUse file_use = FileUse::kNone;
+    NamesFile names_file = nullptr;  // null: every value is one
   };
   struct NamedFile {
     const Option* option;

@@ -25,6 +25,7 @@
 #include "engine/engine.h"
 #include "engine/model_parts.h"
 #include "format/gguf.h"
+#include "kv/disk_tier.h"
 #include "serve/api_keys.h"
 #include "serve/service.h"
 #include "text/unicode.h"
@@ -170,22 +171,26 @@ class ServeCommand final : public Command {
     if (!context) return Forward(context);
     load->kv_tokens = kv_tokens_.value_or(
         std::clamp(kDefaultKvTokens, *context, *context * int64_t{load->max_running}));
-    if (print_config_) return PrintConfig(*load, *context, console.out);
     Result<ServiceConfig> config = ReadServiceConfig(console);
     if (!config) return Forward(config);
+    if (print_config_) return PrintConfig(*load, *context, console.out);
     RaiseDescriptorLimit();
     return compute_.Finish(Serve(*load, *std::move(config), console), console);
   }
 
  private:
-  // What the start would refuse by the file's metadata is refused here, too.
+  // What the start would refuse is refused here, too, as far as it does not take the weights' bytes
+  // or the port, which a running server may have. Makes nothing.
   Result<> PrintConfig(const LoadOptions& load, int64_t context, Output& out) const {
     const Result<GgufFile> file = GgufFile::Open(load.path);
     if (!file) return Forward(file);
     const ModelParts parts = ReadModelParts(*file, load);
-    if (!parts.lacks.empty()) return tl::unexpected<Error>(parts.lacks.front());
+    if (!parts.lacks.empty()) return Refusal(parts.lacks);
     const EngineConfig config = ConfigOf(load, context);
     if (Result<> valid = Validate(config, context); !valid) return valid;
+    if (kv_disk_) {
+      if (Result<> usable = CheckDiskFolder(*kv_disk_); !usable) return usable;
+    }
     return out.Write(
         ToText(config) + ToText(HttpLimits{}) + ToText(ServiceConfig{}) +
         fmt::format("drain_seconds = {}\n", drain_seconds_.value_or(kDefaultDrainSeconds)));

@@ -84,8 +84,9 @@ class SimulateCommand final : public Command {
     }
     if (KvTokens() < Context()) {
       return Fail(ErrorCode::kInvalid,
-                  fmt::format("--kv-tokens {} cannot hold one sequence of --ctx {}", KvTokens(),
-                              Context()));
+                  fmt::format("--kv-tokens {} cannot hold one sequence of --ctx {}; give "
+                              "--kv-tokens {} or more, or --ctx {} or less",
+                              KvTokens(), Context(), Context(), KvTokens()));
     }
     return {};
   }
@@ -280,8 +281,13 @@ class SimulateCommand final : public Command {
     const Result<std::string> text = ReadTextOrInput(*workload_path_, console.in);
     if (!text) return Forward(text);
     Result<Workload> workload = ParseWorkload(*text);
+    if (workload && workload->empty()) {
+      workload = Fail(ErrorCode::kInvalid,
+                      "holds no request; 'baton simulate --help' tells what its lines are");
+    }
     if (workload) return workload;
-    return Fail(workload.error().code, *workload_path_ + ": " + workload.error().message);
+    const std::string name = *workload_path_ == "-" ? "standard input" : *workload_path_;
+    return Fail(workload.error().code, name + ": " + workload.error().message);
   }
 
   WorkloadOptions Generator() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/number_text.h"
+#include "bench/text_table.h"
 #include "cli/eval_text.h"
 #include "cli/input.h"
 #include "cli/model_argument.h"
@@ -46,20 +47,32 @@ std::string BreakEvenText(const TuneResult& result) {
                      is_first ? ", the shortest that was timed" : "");
 }
 
-std::string ResultText(const TuneResult& result, const TuneOptions& options) {
-  std::string text = fmt::format(
-      "policy      {}\nKL          {:.4f} of at most {} nats\ndensity     {:.1f}% of the past's "
-      "blocks read\ninduction   {} (layer:KV head, dense)\nlayers      {} (dense)\n",
-      PolicyText(result.chosen.policy), result.chosen.kl, options.max_kl,
-      100 * result.chosen.density, HeadsText(result),
-      result.chosen.policy.dense_layers.empty()
-          ? "none"
-          : fmt::format("{}", fmt::join(result.chosen.policy.dense_layers, ", ")));
+// "label       value", the value within the screen; 0 columns: no screen.
+std::string Line(std::string_view label, std::string_view value, size_t columns) {
+  constexpr size_t kValueColumn = 12;
+  return fmt::format("{:<{}}{}\n", label, kValueColumn,
+                     WrapWords(value, {.columns = columns, .indent = kValueColumn}));
+}
+
+std::string ResultText(const TuneResult& result, const TuneOptions& options, size_t columns) {
+  const auto line = [columns](std::string_view label, const std::string& value) {
+    return Line(label, value, columns);
+  };
+  const std::vector<int>& layers = result.chosen.policy.dense_layers;
+  std::string text =
+      line("policy", PolicyText(result.chosen.policy)) +
+      line("KL", fmt::format("{:.4f} of at most {} nats", result.chosen.kl, options.max_kl)) +
+      line("density",
+           fmt::format("{:.1f}% of the past's blocks read", 100 * result.chosen.density)) +
+      line("induction", HeadsText(result) + " (layer:KV head, dense)") +
+      line("layers",
+           layers.empty() ? "none (dense)" : fmt::format("{} (dense)", fmt::join(layers, ", ")));
   for (const TuneTiming& timing : result.timings) {
-    text += fmt::format("time        {} tokens: {:.2f} s dense, {:.2f} times that by the policy\n",
-                        CountText(timing.num_tokens), timing.dense_seconds, timing.ratio);
+    text +=
+        line("time", fmt::format("{} tokens: {:.2f} s dense, {:.2f} times that by the policy",
+                                 CountText(timing.num_tokens), timing.dense_seconds, timing.ratio));
   }
-  return text + fmt::format("break-even  {}\n", BreakEvenText(result));
+  return text + line("break-even", BreakEvenText(result));
 }
 
 class TuneCommand final : public Command {
@@ -86,7 +99,10 @@ class TuneCommand final : public Command {
   void Declare(OptionSet& options) override {
     model_.Declare(options, /*also_dash=*/false);
     options.Group("Tuning");
-    options.Files({.names = "--text", .value = "FILE", .help = "A text in UTF-8; may be repeated"},
+    options.Files({.names = "--text",
+                   .value = "FILE",
+                   .help = "A text in UTF-8; may be repeated; - is standard input",
+                   .dash_is_input = true},
                   &text_paths_);
     options.Real({.names = "--kl",
                   .value = "X",
@@ -124,15 +140,16 @@ class TuneCommand final : public Command {
     const std::string path = output_.value_or(TunePathOf(*file));
     // Known before minutes have passed.
     if (Result<> writable = CheckTunePath(path); !writable) return WithWayOut(writable);
-    std::vector<std::string> texts;
+    std::vector<NamedText> texts;
     for (const std::string& text_path : text_paths_) {
+      const std::string name = text_path == "-" ? "standard input" : text_path;
       Result<std::string> text = ReadTextOrInput(text_path, console.in);
-      if (text) text = RequireUtf8(std::move(*text), text_path);
+      if (text) text = RequireUtf8(std::move(*text), name);
       if (!text) return Forward(text);
-      texts.push_back(*std::move(text));
+      texts.push_back({.name = name, .text = *std::move(text)});
     }
     const TokensWanted wanted{.given = tokens_, .usual = kDefaultTokens};
-    Result<LoadedModel> model = OpenModelFor(wanted, *load, console);
+    Result<LoadedModel> model = OpenModelFor(wanted, *load, texts, console);
     if (!model) return Forward(model);
     if (model->context_tokens < kLeastTuneTokens) {
       return Fail(
@@ -165,20 +182,20 @@ class TuneCommand final : public Command {
   }
 
   // The tokens of each text, as long as they are read.
-  Result<std::vector<std::vector<TokenId>>> Encode(const std::vector<std::string>& texts,
+  Result<std::vector<std::vector<TokenId>>> Encode(const std::vector<NamedText>& texts,
                                                    const TokensWanted& wanted,
                                                    const LoadedModel& model,
                                                    Console& console) const {
     std::vector<TextTokens> all;
-    for (size_t i = 0; i < texts.size(); ++i) {
+    for (const NamedText& text : texts) {
       Result<std::vector<TokenId>> tokens =
-          model.tokenizer->Encode(texts[i], {.add_special = true, .parse_special = false});
+          model.tokenizer->Encode(text.text, {.add_special = true, .parse_special = false});
       if (!tokens) return Forward(tokens);
-      all.push_back({.name = text_paths_[i], .tokens = *std::move(tokens)});
+      all.push_back({.name = text.name, .tokens = *std::move(tokens)});
       const int64_t size = std::ssize(all.back().tokens);
       if (size >= kLeastTuneTokens) continue;
       return Fail(ErrorCode::kInvalid,
-                  fmt::format("{}: has {}; a text to tune with needs at least {}", text_paths_[i],
+                  fmt::format("{}: has {}; a text to tune with needs at least {}", text.name,
                               CountOf(size, "token"), CountText(kLeastTuneTokens)));
     }
     std::vector<std::vector<TokenId>> taken;
@@ -218,11 +235,12 @@ class TuneCommand final : public Command {
         WriteTuneFile({.tuning = tuning, .fingerprint = target.fingerprint, .measured = measured});
     if (!written) {
       // What took minutes is not lost with the place to keep it.
-      (void)console.out.Write(json_ ? Json(tuning, measured) : ResultText(*result, options));
+      (void)console.out.Write(json_ ? Json(tuning, measured)
+                                    : ResultText(*result, options, console.answer_columns));
       return WithWayOut(written);
     }
     return console.out.Write(json_ ? Json(tuning, measured)
-                                   : ResultText(*result, options) +
+                                   : ResultText(*result, options, console.answer_columns) +
                                          fmt::format("saved       {}\n", target.path));
   }
 

@@ -50,9 +50,11 @@ Result<> Validate(const EngineConfig& config, int64_t context_tokens) {
   }
   if (config.kv_tokens >= context_tokens) return {};
   return Fail(ErrorCode::kInvalid,
-              fmt::format("a KV cache of {} cannot hold one sequence of the context of {}; "
-                          "ask for a larger cache or a smaller --ctx",
-                          CountOf(config.kv_tokens, "token"), CountText(context_tokens)));
+              fmt::format("the KV cache has room for {} (--kv-tokens), and one sequence of the "
+                          "context (--ctx) needs {}; give --kv-tokens {} or more, or --ctx {} or "
+                          "less",
+                          CountOf(config.kv_tokens, "token"), CountText(context_tokens),
+                          context_tokens, config.kv_tokens));
 }
 
 std::string ToText(const EngineConfig& config) {

@@ -50,8 +50,10 @@ Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
   const int64_t num_blocks = NumBlocksFor(config.kv_tokens);
   if (num_blocks > BlockPool::kMaxBlocks) {
     return Fail(ErrorCode::kInvalid,
-                fmt::format("a KV cache of {} tokens is beyond the limit of {}", config.kv_tokens,
-                            int64_t{BlockPool::kMaxBlocks} * kBlockTokens));
+                fmt::format("a KV cache for {} is beyond the limit of {}; give a smaller "
+                            "--kv-tokens, or a smaller --ctx, which it follows without it",
+                            CountOf(config.kv_tokens, "token"),
+                            CountText(int64_t{BlockPool::kMaxBlocks} * kBlockTokens)));
   }
   Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(num_blocks));
   if (!pool) return Forward(pool);

@@ -25,13 +25,6 @@ Hash128 KvKeyOf(const GgufFile& file, const Hash128& weights, const LoadOptions&
       .Finish();
 }
 
-// The first of what is lacking. Requires: there is any.
-tl::unexpected<Error> Refuse(const std::vector<Error>& lacks) {
-  std::string more;
-  if (lacks.size() > 1) more = fmt::format(" (and {} more)", lacks.size() - 1);
-  return Fail(lacks.front().code, lacks.front().message + more);
-}
-
 void WarnOfUnusedTensors(const Model& model, std::vector<std::string>& warnings) {
   const std::vector<std::string>& unused = model.unused_tensors();
   if (unused.empty()) return;
@@ -50,7 +43,7 @@ Result<LoadedModel> LoadModel(const LoadOptions& options, const LoadProgress& pr
   Result<GgufFile> file = GgufFile::Open(options.path);
   if (!file) return Forward(file);
   ModelParts parts = ReadModelParts(*file, options);
-  if (!parts.lacks.empty()) return Refuse(parts.lacks);
+  if (!parts.lacks.empty()) return Refusal(parts.lacks);
 
   LoadedModel loaded;
   loaded.path = options.path;

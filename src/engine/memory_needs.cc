@@ -23,20 +23,35 @@ uint64_t PackedBytes(const GgufTensor& tensor, const WeightUse& use) {
   return num_panels * static_cast<uint64_t>(PanelBytes(*type, use.num_columns));
 }
 
-// What to do about needs that do not fit. The context has the cache, the chunk the workspace.
-std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes) {
+// A cache for one context has its size, a larger one a size of its own.
+bool HasOwnSize(const MemoryNeeds& needs, int64_t context_tokens) {
+  return needs.kv_tokens > context_tokens;
+}
+
+// What makes the cache as small as it must be.
+std::string CacheAdvice(const MemoryNeeds& needs, int64_t kv_tokens, int64_t context_tokens) {
+  if (!HasOwnSize(needs, context_tokens)) return fmt::format("--ctx {}", kv_tokens);
+  if (kv_tokens >= context_tokens) return fmt::format("--kv-tokens {}", kv_tokens);
+  return fmt::format("--kv-tokens {} with --ctx {}", kv_tokens, kv_tokens);
+}
+
+// What to do about needs that do not fit. The cache is large by the context or by itself, the
+// workspace by the chunk.
+std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
   const uint64_t fixed = needs.weight_bytes + needs.workspace_bytes;
   const uint64_t blocks = fixed < available_bytes && needs.kv_block_bytes > 0
                               ? (available_bytes - fixed) / needs.kv_block_bytes
                               : 0;
   const bool chunk_helps = needs.weight_bytes + needs.kv_bytes < available_bytes;
   if (blocks > 0) {
-    return fmt::format("--ctx {} would fit{}", blocks * kBlockTokens,
+    const auto kv_tokens = static_cast<int64_t>(blocks) * kBlockTokens;
+    return fmt::format("{} would fit{}", CacheAdvice(needs, kv_tokens, context_tokens),
                        chunk_helps ? ", or take a smaller --chunk, for less workspace" : "");
   }
   if (chunk_helps) return "take a smaller --chunk, for less workspace";
   if (needs.weight_bytes + needs.kv_block_bytes < available_bytes) {
-    return "take a smaller --chunk and a smaller --ctx";
+    return HasOwnSize(needs, context_tokens) ? "take a smaller --chunk, --kv-tokens and --ctx"
+                                             : "take a smaller --chunk and a smaller --ctx";
   }
   return "take a smaller model";
 }
@@ -61,6 +76,7 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
     const GgufTensor* tensor = file.FindTensor(use.tensor_name);
     if (tensor != nullptr) needs.weight_bytes += PackedBytes(*tensor, use);
   }
+  needs.kv_tokens = question.kv_tokens;
   needs.kv_block_bytes = layout->block_bytes();
   needs.kv_bytes = static_cast<uint64_t>(NumBlocksFor(question.kv_tokens)) * needs.kv_block_bytes;
   needs.workspace_bytes = StepForward::BufferBytes(spec, question.step, question.num_threads) +
@@ -70,13 +86,16 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
 
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
   if (needs.total() <= available_bytes) return {};
-  return Fail(ErrorCode::kExhausted,
-              fmt::format("not enough memory: weights {}, KV cache {} for a context of {}, "
-                          "workspace {}, together {}; available {}; {}",
-                          BytesText(needs.weight_bytes), BytesText(needs.kv_bytes),
-                          CountOf(context_tokens, "token"), BytesText(needs.workspace_bytes),
-                          BytesText(needs.total()), BytesText(available_bytes),
-                          Advice(needs, available_bytes)));
+  const std::string room = HasOwnSize(needs, context_tokens)
+                               ? CountOf(needs.kv_tokens, "token")
+                               : "a context of " + CountOf(context_tokens, "token");
+  return Fail(
+      ErrorCode::kExhausted,
+      fmt::format("not enough memory: weights {}, KV cache {} for {}, "
+                  "workspace {}, together {}; available {}; {}",
+                  BytesText(needs.weight_bytes), BytesText(needs.kv_bytes), room,
+                  BytesText(needs.workspace_bytes), BytesText(needs.total()),
+                  BytesText(available_bytes), Advice(needs, available_bytes, context_tokens)));
 }
 
 }  // namespace baton

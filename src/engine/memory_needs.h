@@ -15,6 +15,7 @@ namespace baton {
 struct MemoryNeeds {
   uint64_t weight_bytes = 0;     // repacked
   uint64_t kv_bytes = 0;         // of the whole cache
+  int64_t kv_tokens = 0;         // that it has room for
   uint64_t kv_block_bytes = 0;   // of 64 tokens
   uint64_t workspace_bytes = 0;  // of a step and of the sampler
 
@@ -35,7 +36,8 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
                                    const MemoryQuestion& question);
 
 // Whether the needs fit. Errors: exhausted, with all numbers and what to do: the
-// largest context that fits, a smaller chunk, or a smaller model.
+// largest context that fits, or the largest cache where it is of more than one context, a smaller
+// chunk, or a smaller model.
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens);
 
 }  // namespace baton

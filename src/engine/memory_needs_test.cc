@@ -81,6 +81,7 @@ TEST(MemoryNeeds, TheWorkspaceIsThatOfTheStepAndTheSampler) {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr MemoryNeeds kNeeds = {.weight_bytes = 1000 * kMiB,
                                 .kv_bytes = 400 * kMiB,
+                                .kv_tokens = 6400,
                                 .kv_block_bytes = 4 * kMiB,
                                 .workspace_bytes = 100 * kMiB};
 constexpr int64_t kContext = 6400;
@@ -114,6 +115,18 @@ TEST(CheckMemory, NamesTheChunkWhereTheWorkspaceIsTheProblem) {
   EXPECT_THAT(RefusalOf(needs, 1450 * kMiB),
               AllOf(HasSubstr("a smaller --chunk"), Not(HasSubstr("--ctx"))));
   EXPECT_THAT(RefusalOf(needs, 1300 * kMiB), HasSubstr("a smaller --chunk and a smaller --ctx"));
+}
+
+// The cache of many requests: a smaller context alone would not make it smaller.
+TEST(CheckMemory, NamesTheCacheWhereItHasASizeOfItsOwn) {
+  const auto refusal = [](uint64_t available_bytes, int64_t context) {
+    return CheckMemory(kNeeds, available_bytes, context).error().message;
+  };
+  EXPECT_THAT(refusal(1210 * kMiB, 1000),
+              AllOf(HasSubstr("400.0 MiB for 6,400 tokens, "),
+                    HasSubstr("; --kv-tokens 1728 would fit"), Not(HasSubstr("--ctx"))));
+  EXPECT_THAT(refusal(1210 * kMiB, 2000),
+              HasSubstr("; --kv-tokens 1728 with --ctx 1728 would fit"));
 }
 
 TEST(CheckMemory, AdvisesASmallerModelWhereTheWeightsAreTooMuch) {

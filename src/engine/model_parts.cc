@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/number_text.h"
 #include "engine/available_memory.h"
 #include "engine/prompt_policy.h"
@@ -174,6 +175,13 @@ class PartsReader {
 };
 
 }  // namespace
+
+tl::unexpected<Error> Refusal(const std::vector<Error>& lacks) {
+  CHECK(!lacks.empty());
+  std::string more;
+  if (lacks.size() > 1) more = fmt::format(" (and {} more)", lacks.size() - 1);
+  return Fail(lacks.front().code, lacks.front().message + more);
+}
 
 ModelParts ReadModelParts(const GgufFile& file, const LoadOptions& options) {
   return PartsReader(file, options).Read();

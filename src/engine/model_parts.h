@@ -42,6 +42,9 @@ struct ModelParts {
   std::vector<std::string> warnings;
 };
 
+// The first of what is lacking, and how much more there is. Requires: there is any.
+tl::unexpected<Error> Refusal(const std::vector<Error>& lacks);
+
 // Reads the parts with these options. Memory: vocabulary and template.
 ModelParts ReadModelParts(const GgufFile& file, const LoadOptions& options);
 

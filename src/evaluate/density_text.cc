@@ -73,11 +73,14 @@ std::string DensityAsText(const DensityReport& report, size_t columns) {
     }
     table.AddRow(std::move(cells));
   }
-  return fmt::format(
-      "{} of {}; kept blocks as a share of those in sight, by KV head\npolicy: {}\nall: "
-      "{:.3f}\n\n{}",
-      CountOf(report.num_tokens, "token"), report.text, PolicyText(report.policy), DensityOf(all),
-      table.ToText(columns));
+  const std::string title =
+      fmt::format("{} of {}; kept blocks as a share of those in sight, by KV head",
+                  CountOf(report.num_tokens, "token"), report.text);
+  constexpr size_t kIndent = 8;  // of what stands behind "policy: "
+  return fmt::format("{}\npolicy: {}\nall: {:.3f}\n\n{}",
+                     WrapWords(title, {.columns = columns, .indent = 0}),
+                     WrapWords(PolicyText(report.policy), {.columns = columns, .indent = kIndent}),
+                     DensityOf(all), table.ToText(columns));
 }
 
 std::string DensityAsJson(const DensityReport& report) {

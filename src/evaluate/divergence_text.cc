@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "bench/measure.h"
 #include "bench/text_table.h"
 #include "evaluate/policy_label.h"
+#include "evaluate/policy_legend.h"
 #include "evaluate/trade_off_plot.h"
 
 namespace baton {
@@ -63,8 +65,31 @@ Json PolicyJson(const DivergenceReport& report, const PolicyDivergence& one) {
             {"correct", static_cast<double>(times.correct) * 1e-9}}}};
 }
 
+// A longer label would leave no room for figures on a usual screen.
+constexpr size_t kMaxLabel = 24;
+
+// What stands for each policy in the tables: its label, or a letter where one of them is too long.
+struct PolicyNames {
+  std::vector<std::string> names;
+  std::string legend;  // empty where the labels themselves stand there
+};
+
+PolicyNames NamesOf(const DivergenceReport& report, size_t columns) {
+  std::vector<std::string> labels;
+  size_t longest = 0;
+  for (const PolicyDivergence& one : report.result.policies) {
+    labels.push_back(PolicyLabel(one.policy));
+    longest = std::max(longest, labels.back().size());
+  }
+  if (longest <= kMaxLabel) return {.names = std::move(labels), .legend = {}};
+  std::vector<std::string> letters;
+  for (size_t i = 0; i < labels.size(); ++i) letters.push_back(PolicyLetter(i));
+  return {.names = std::move(letters), .legend = LegendText(labels, columns) + "\n"};
+}
+
 // What a table shows of each policy.
 struct Shown {
+  const std::vector<std::string>& names;
   bool has_cost = false;     // density and time
   std::vector<size_t> sets;  // losses over these
 };
@@ -84,8 +109,9 @@ TextTable TableOf(const DivergenceReport& report, const Shown& shown) {
   TextTable table(heading);
   dense.resize(heading.size());
   if (shown.has_cost) table.AddRow(std::move(dense));
-  for (const PolicyDivergence& one : report.result.policies) {
-    std::vector<std::string> cells = {PolicyLabel(one.policy)};
+  for (size_t p = 0; p < report.result.policies.size(); ++p) {
+    const PolicyDivergence& one = report.result.policies[p];
+    std::vector<std::string> cells = {shown.names[p]};
     if (shown.has_cost) {
       cells.push_back(fmt::format("{:.3f}", one.density));
       cells.push_back(SecondsText(MedianOf(one.seconds)));
@@ -111,17 +137,24 @@ std::string DivergenceAsText(const DivergenceReport& report, size_t columns) {
     sets += fmt::format("{}{}: {}", sets.empty() ? "" : ", ", set.name,
                         CountOf(std::ssize(set.positions), "position"));
   }
+  const auto wrapped = [columns](const std::string& line) {
+    return WrapWords(line, {.columns = columns, .indent = 0}) + "\n";
+  };
   std::string text =
-      fmt::format("{} of {}, {}, {}, {}; KL(dense || sparse) in nats; {}\n\n",
-                  CountOf(report.num_tokens, "token"), report.text,
-                  CountOf(report.num_threads, "thread"), report.isa, report.precision, sets);
+      wrapped(fmt::format("{} of {}, {}, {}, {}", CountOf(report.num_tokens, "token"), report.text,
+                          CountOf(report.num_threads, "thread"), report.isa, report.precision)) +
+      wrapped("KL(dense || sparse) in nats; " + sets) + "\n";
+  const PolicyNames policies = NamesOf(report, columns);
+  text += policies.legend;
+  const std::vector<std::string>& names = policies.names;
   std::vector<size_t> all(report.sets.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  const TextTable whole = TableOf(report, {.has_cost = true, .sets = all});
+  const TextTable whole = TableOf(report, {.names = names, .has_cost = true, .sets = all});
   if (columns == 0 || whole.Width() <= columns) return text + whole.ToText(columns);
-  text += TableOf(report, {.has_cost = true, .sets = {}}).ToText(columns);
+  text += TableOf(report, {.names = names, .has_cost = true, .sets = {}}).ToText(columns);
   for (const size_t set : all) {
-    text += "\n" + TableOf(report, {.has_cost = false, .sets = {set}}).ToText(columns);
+    text +=
+        "\n" + TableOf(report, {.names = names, .has_cost = false, .sets = {set}}).ToText(columns);
   }
   return text;
 }

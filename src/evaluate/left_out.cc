@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "base/number_text.h"
 #include "evaluate/policy_label.h"
@@ -75,6 +76,18 @@ std::optional<int64_t> FirstTile(const SparsePolicy& policy, int64_t positions, 
   return low;
 }
 
+// A policy's label in a sentence: without the rest of long lists.
+std::string ShortLabel(const SparsePolicy& policy) {
+  constexpr size_t kMaxWord = 24;
+  std::istringstream label(PolicyLabel(policy));
+  std::string text;
+  for (std::string word; label >> word;) {
+    if (word.size() > kMaxWord) word = word.substr(0, kMaxWord - 3) + "...";
+    text += (text.empty() ? "" : " ") + word;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<int64_t> FirstSparseLength(const SparsePolicy& policy, const ModelSpec& spec) {
@@ -120,7 +133,7 @@ std::string NothingLeftOutText(const std::vector<NothingLeftOut>& all, const Mod
       from = "though something could be";
     }
     parts.push_back(
-        fmt::format("{}'{}' ({})", lengths == said ? "" : lengths, PolicyLabel(one.policy), from));
+        fmt::format("{}'{}' ({})", lengths == said ? "" : lengths, ShortLabel(one.policy), from));
     said = lengths;
   }
   if (parts.empty()) return {};

@@ -9,6 +9,7 @@
 #include "bench/text_table.h"
 #include "evaluate/heat_map.h"
 #include "evaluate/policy_label.h"
+#include "evaluate/policy_legend.h"
 
 namespace baton {
 namespace {
@@ -70,11 +71,11 @@ SvgPart GridPart(const NeedleReport& report, const NeedleGrid& grid, const std::
 
 std::string NeedleAsText(const NeedleReport& report, size_t columns) {
   std::vector<std::string> heading = {">tokens", ">depth", ">dense", ">ln p"};
-  std::string names;
+  std::vector<std::string> names;
   for (size_t p = 0; p < report.policies.size(); ++p) {
-    heading.push_back(fmt::format(">policy {}", p + 1));
+    heading.push_back(">" + PolicyLetter(p));
     heading.push_back(">ln p");
-    names += fmt::format("policy {}: {}\n", p + 1, PolicyText(report.policies[p]));
+    names.push_back(PolicyText(report.policies[p]));
   }
   TextTable table(heading, 2);
   for (size_t l = 0; l < report.lengths.size(); ++l) {
@@ -90,10 +91,12 @@ std::string NeedleAsText(const NeedleReport& report, size_t columns) {
   AddCells(SumOf(report.result.dense), cells);
   for (const NeedleGrid& grid : report.result.policies) AddCells(SumOf(grid), cells);
   table.AddRow(std::move(cells));
-  return fmt::format(
-      "a code in {}, asked for at the end: found of trials, and the mean log-probability of the "
-      "answer\n{}\n{}",
-      report.text, names, table.ToText(columns));
+  const std::string title = fmt::format(
+      "a code in {}, asked for at the end: found of trials, and the mean "
+      "log-probability of the answer",
+      report.text);
+  return fmt::format("{}\n{}\n{}", WrapWords(title, {.columns = columns, .indent = 0}),
+                     LegendText(names, columns), table.ToText(columns));
 }
 
 std::string NeedleAsJson(const NeedleReport& report) {

@@ -6,17 +6,16 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
+#include "kernels/sparse_policy_limits.h"
 #include "tensor/kv_record.h"
 
 namespace baton {
 namespace {
 
-// Far beyond any prompt, near enough to zero that sums of such numbers do not overflow.
-constexpr int64_t kMaxTokens = int64_t{1} << 40;
 // Rows of a tile when the policy leaves its size open.
 constexpr int kTileRows = 128;
-constexpr size_t kMaxDenseEntries = 65536;
 
 Result<> CheckRange(std::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return {};
@@ -44,7 +43,8 @@ Result<> ValidateRule(const SparsePolicy& policy) {
                   fmt::format("the sparse policy's share must be above 0 and at most 1, got {}",
                               policy.share));
     }
-    return CheckRange("least number of chosen blocks", policy.min_blocks, 0, kMaxTokens);
+    return CheckRange("least number of chosen blocks", policy.min_blocks, 0,
+                      std::numeric_limits<int>::max());
   }
   return {};
 }
@@ -70,16 +70,17 @@ Result<> ValidateSizes(const SparsePolicy& policy) {
                             "keeps {} far keys), got {}",
                             kMaxFarKeys + 1, kMaxFarKeys, policy.num_estimates));
   }
-  if (Result<> sink = CheckRange("sink tokens", policy.sink_tokens, 0, kMaxTokens); !sink) {
+  if (Result<> sink = CheckRange("sink tokens", policy.sink_tokens, 0, kMaxPolicyTokens); !sink) {
     return sink;
   }
-  if (Result<> window = CheckRange("window tokens", policy.window_tokens, 1, kMaxTokens); !window) {
+  if (Result<> window = CheckRange("window tokens", policy.window_tokens, 1, kMaxPolicyTokens);
+      !window) {
     return window;
   }
-  if (Result<> tail = CheckRange("last tiles", policy.last_tiles, 0, kMaxTokens); !tail) {
+  if (Result<> tail = CheckRange("last tiles", policy.last_tiles, 0, kMaxPolicyTokens); !tail) {
     return tail;
   }
-  return CheckRange("least prompt tokens", policy.min_prompt_tokens, 0, kMaxTokens);
+  return CheckRange("least prompt tokens", policy.min_prompt_tokens, 0, kMaxPolicyTokens);
 }
 
 // Its layer in 0..most_layer, its KV head, if it names one, in 0..most_head.
@@ -93,7 +94,8 @@ Result<> CheckPlace(const OwnShare& own, int most_layer, int most_head) {
 Result<> ValidateShares(const SparsePolicy& policy) {
   std::vector<std::pair<int, int>> named;
   for (const OwnShare& own : policy.shares) {
-    if (Result<> valid = CheckPlace(own, kMaxDenseEntries, kMaxDenseEntries); !valid) return valid;
+    if (Result<> valid = CheckPlace(own, kMaxPolicyEntries, kMaxPolicyEntries); !valid)
+      return valid;
     if (!(own.share >= 0.0 && own.share <= 1.0)) {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("the sparse policy's share of layer {} must be in 0..1, got {}",
@@ -110,22 +112,22 @@ Result<> ValidateShares(const SparsePolicy& policy) {
 }
 
 Result<> ValidateLists(const SparsePolicy& policy) {
-  if (policy.dense_layers.size() > kMaxDenseEntries ||
-      policy.dense_heads.size() > kMaxDenseEntries || policy.shares.size() > kMaxDenseEntries) {
+  if (std::max({policy.dense_layers.size(), policy.dense_heads.size(), policy.shares.size()}) >
+      size_t{kMaxPolicyEntries}) {
     return Fail(ErrorCode::kInvalid,
                 fmt::format("the sparse policy's lists must have at most {} entries, got {}",
-                            kMaxDenseEntries,
+                            kMaxPolicyEntries,
                             std::max({policy.dense_layers.size(), policy.dense_heads.size(),
                                       policy.shares.size()})));
   }
   for (const int layer : policy.dense_layers) {
-    if (Result<> valid = CheckRange("dense layer", layer, 0, kMaxDenseEntries); !valid) {
+    if (Result<> valid = CheckRange("dense layer", layer, 0, kMaxPolicyEntries); !valid) {
       return valid;
     }
   }
   for (const DenseHead& head : policy.dense_heads) {
-    Result<> valid = CheckRange("dense head's layer", head.layer, 0, kMaxDenseEntries);
-    if (valid) valid = CheckRange("dense KV head", head.kv_head, 0, kMaxDenseEntries);
+    Result<> valid = CheckRange("dense head's layer", head.layer, 0, kMaxPolicyEntries);
+    if (valid) valid = CheckRange("dense KV head", head.kv_head, 0, kMaxPolicyEntries);
     if (!valid) return valid;
   }
   return ValidateShares(policy);

@@ -5,11 +5,15 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/near_match.h"
+#include "kernels/sparse_policy_limits.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 namespace {
@@ -35,7 +39,22 @@ std::string Shown(std::string_view word) {
 
 tl::unexpected<Error> Wrong(std::string_view name, std::string_view value, std::string_view what) {
   return Fail(ErrorCode::kInvalid,
-              fmt::format("the sparse policy's {} takes {}, not '{}'", name, what, value));
+              fmt::format("the sparse policy's {} takes {}, not '{}'", name, what, Shown(value)));
+}
+
+// What a number is called and may be, in the words of ValidatePolicy.
+struct Limit {
+  std::string field;
+  std::string accepted;
+};
+
+tl::unexpected<Error> OutOfRange(const Limit& limit, std::string_view value) {
+  return Fail(ErrorCode::kInvalid, fmt::format("the sparse policy's {} must be {}, got {}",
+                                               limit.field, limit.accepted, Shown(value)));
+}
+
+std::string FromTo(int64_t low, int64_t high) {
+  return fmt::format("in {}..{}", low, high);
 }
 
 std::vector<std::string_view> Split(std::string_view text, char mark) {
@@ -49,11 +68,35 @@ std::vector<std::string_view> Split(std::string_view text, char mark) {
   return parts;
 }
 
+enum class Reading {
+  kNumber,
+  kBeyond,  // a number that the type cannot hold
+  kNone,    // no number
+};
+
+// Digits, with a minus in front or not, are a whole number, whatever the type.
 template <typename T>
-bool ParseNumber(std::string_view text, T& number) {
+Reading ReadWhole(std::string_view text, T& number) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end && !text.empty();
+  if (error == std::errc() && stop == end) return Reading::kNumber;
+  std::string_view digits = text;
+  if (digits.starts_with('-')) digits.remove_prefix(1);
+  const bool is_whole =
+      !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_whole ? Reading::kBeyond : Reading::kNone;
+}
+
+// What is too small for the type is 0.
+template <typename T>
+Reading ReadReal(std::string_view text, T& number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (stop != end || error == std::errc::invalid_argument) return Reading::kNone;
+  if (error == std::errc()) return Reading::kNumber;
+  number = 0;
+  const double nearest = std::strtod(std::string(text).c_str(), nullptr);
+  return std::abs(nearest) < 1 ? Reading::kNumber : Reading::kBeyond;
 }
 
 // One word after another onto a policy.
@@ -65,14 +108,27 @@ class Reader {
     if (name == "rule") return Rule(value);
     if (name == "estimate") return Estimate(value);
     if (name == "energy") return Energy(value);
-    if (name == "block") return Whole(name, value, policy_.block_tokens);
+    if (name == "block") {
+      return Whole(name, value, {"block", "64 or 128 tokens"}, policy_.block_tokens);
+    }
     if (name == "tile" && value == "auto") return Set(policy_.tile_positions, 0);
     if (name == "tile" && value == "0") return Wrong(name, value, "'auto' or a power of two");
-    if (name == "tile") return Whole(name, value, policy_.tile_positions);
-    if (name == "sink") return Whole(name, value, policy_.sink_tokens);
-    if (name == "window") return Whole(name, value, policy_.window_tokens);
-    if (name == "last") return Whole(name, value, policy_.last_tiles);
-    if (name == "min") return Whole(name, value, policy_.min_prompt_tokens);
+    if (name == "tile") {
+      const std::string accepted =
+          fmt::format("a power of two in 1..{} positions, or 'auto' for one by the group size",
+                      kMaxTilePositions);
+      return Whole(name, value, {"tile", accepted}, policy_.tile_positions);
+    }
+    const std::string tokens = FromTo(0, kMaxPolicyTokens);
+    if (name == "sink") return Whole(name, value, {"sink tokens", tokens}, policy_.sink_tokens);
+    if (name == "window") {
+      const Limit limit = {"window tokens", FromTo(1, kMaxPolicyTokens)};
+      return Whole(name, value, limit, policy_.window_tokens);
+    }
+    if (name == "last") return Whole(name, value, {"last tiles", tokens}, policy_.last_tiles);
+    if (name == "min") {
+      return Whole(name, value, {"least prompt tokens", tokens}, policy_.min_prompt_tokens);
+    }
     if (name == "correction") return Word(name, value, {"on", "off"}, policy_.has_correction);
     if (name == "windows")
       return Word(name, value, {"sparse", "dense"}, policy_.has_sparse_windows);
@@ -95,8 +151,11 @@ class Reader {
   }
 
   template <typename T>
-  static Result<> Whole(std::string_view name, std::string_view value, T& field) {
-    if (!ParseNumber(value, field)) return Wrong(name, value, "a whole number");
+  static Result<> Whole(std::string_view name, std::string_view value, const Limit& limit,
+                        T& field) {
+    const Reading reading = ReadWhole(value, field);
+    if (reading == Reading::kNone) return Wrong(name, value, "a whole number");
+    if (reading == Reading::kBeyond) return OutOfRange(limit, value);
     return {};
   }
 
@@ -122,30 +181,47 @@ class Reader {
         mark == std::string_view::npos ? std::string_view() : value.substr(mark + 1);
     if (value == "all") return Set(policy_.rule, SelectionRule::kAll);
     if (value == "none") return Set(policy_.rule, SelectionRule::kNone);
-    if (kind == "threshold") {
-      if (!ParseNumber(rest, policy_.alpha)) return Wrong("rule", value, kWhat);
-      // Energies are shares of the greatest one: beyond 1 lies none, and all are at least 0.
-      if (!(policy_.alpha > 0.0f && policy_.alpha <= 1.0f)) {
-        return Fail(ErrorCode::kInvalid,
-                    fmt::format("the sparse policy's alpha must be above 0 and at most 1, got {}; "
-                                "'rule=none' chooses no block, 'rule=all' every one",
-                                policy_.alpha));
-      }
-      return Set(policy_.rule, SelectionRule::kThreshold);
+    if (kind == "threshold") return Threshold(rest, value, kWhat);
+    if (kind == "share") return ShareRule(rest, value, kWhat);
+    return Wrong("rule", value, kWhat);
+  }
+
+  Result<> Threshold(std::string_view alpha, std::string_view value, std::string_view what) {
+    const Reading reading = ReadReal(alpha, policy_.alpha);
+    if (reading == Reading::kNone) return Wrong("rule", value, what);
+    // Energies are shares of the greatest one: beyond 1 lies none, and all are at least 0.
+    const bool is_within = policy_.alpha > 0.0f && policy_.alpha <= 1.0f;
+    if (reading == Reading::kBeyond || !is_within) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("the sparse policy's alpha must be above 0 and at most 1, got {}; "
+                              "'rule=none' chooses no block, 'rule=all' every one",
+                              Shown(alpha)));
     }
-    if (kind != "share") return Wrong("rule", value, kWhat);
+    return Set(policy_.rule, SelectionRule::kThreshold);
+  }
+
+  Result<> ShareRule(std::string_view rest, std::string_view value, std::string_view what) {
     const std::vector<std::string_view> parts = Split(rest, ',');
-    if (parts.size() > 2 || !ParseNumber(parts[0], policy_.share) ||
-        (parts.size() == 2 && !ParseNumber(parts[1], policy_.min_blocks))) {
-      return Wrong("rule", value, kWhat);
+    if (parts.size() > 2) return Wrong("rule", value, what);
+    const Reading share = ReadReal(parts[0], policy_.share);
+    const Reading least =
+        parts.size() == 2 ? ReadWhole(parts[1], policy_.min_blocks) : Reading::kNumber;
+    if (share == Reading::kNone || least == Reading::kNone) return Wrong("rule", value, what);
+    if (share == Reading::kBeyond) return OutOfRange({"share", "above 0 and at most 1"}, parts[0]);
+    if (least == Reading::kBeyond) {
+      const std::string accepted = FromTo(0, std::numeric_limits<int>::max());
+      return OutOfRange({"least number of chosen blocks", accepted}, parts[1]);
     }
     return Set(policy_.rule, SelectionRule::kShare);
   }
 
   Result<> Estimate(std::string_view value) {
     if (value == "mean") return Set(policy_.estimate, BlockEstimate::kMean);
-    if (!value.starts_with("far:") || !ParseNumber(value.substr(4), policy_.num_estimates)) {
-      return Wrong("estimate", value, "'mean' or 'far:COUNT'");
+    const std::string_view count = value.starts_with("far:") ? value.substr(4) : "";
+    const Reading reading = ReadWhole(count, policy_.num_estimates);
+    if (reading == Reading::kNone) return Wrong("estimate", value, "'mean' or 'far:COUNT'");
+    if (reading == Reading::kBeyond) {
+      return OutOfRange({"estimates per block", FromTo(2, kMaxFarKeys + 1)}, count);
     }
     return Set(policy_.estimate, BlockEstimate::kFar);
   }
@@ -153,19 +229,30 @@ class Reader {
   Result<> Energy(std::string_view value) {
     if (value == "estimates") return Set(policy_.energy, BlockEnergy::kEstimates);
     if (value == "true") return Set(policy_.energy, BlockEnergy::kTrue);
-    if (!value.starts_with("random:") || !ParseNumber(value.substr(7), policy_.energy_seed)) {
+    const std::string_view seed = value.starts_with("random:") ? value.substr(7) : "";
+    const Reading reading = ReadWhole(seed, policy_.energy_seed);
+    if (reading == Reading::kNone) {
       return Wrong("energy", value, "'estimates', 'random:SEED' or 'true'");
+    }
+    if (reading == Reading::kBeyond) {
+      const std::string accepted = fmt::format("in 0..{}", std::numeric_limits<uint64_t>::max());
+      return OutOfRange({"seed of energy=random", accepted}, seed);
     }
     return Set(policy_.energy, BlockEnergy::kRandom);
   }
+
+  // What layers and KV heads in lists may be.
+  static std::string Places() { return FromTo(0, kMaxPolicyEntries); }
 
   Result<> Layers(std::string_view value) {
     policy_.dense_layers.clear();
     if (value.empty()) return {};
     for (const std::string_view item : Split(value, ',')) {
-      if (!ParseNumber(item, policy_.dense_layers.emplace_back())) {
+      const Reading reading = ReadWhole(item, policy_.dense_layers.emplace_back());
+      if (reading == Reading::kNone) {
         return Wrong("dense-layers", value, "layers with commas between them");
       }
+      if (reading == Reading::kBeyond) return OutOfRange({"dense layer", Places()}, item);
     }
     return {};
   }
@@ -174,12 +261,15 @@ class Reader {
     policy_.dense_heads.clear();
     if (value.empty()) return {};
     for (const std::string_view item : Split(value, ',')) {
-      const size_t mark = std::min(item.find(':'), item.size());
+      const std::vector<std::string_view> parts = Split(item, ':');
       DenseHead& head = policy_.dense_heads.emplace_back();
-      if (mark == item.size() || !ParseNumber(item.substr(0, mark), head.layer) ||
-          !ParseNumber(item.substr(mark + 1), head.kv_head)) {
+      const Reading layer = ReadWhole(parts[0], head.layer);
+      const Reading kv_head = ReadWhole(parts.back(), head.kv_head);
+      if (parts.size() != 2 || layer == Reading::kNone || kv_head == Reading::kNone) {
         return Wrong("dense-heads", value, "LAYER:HEAD with commas between them");
       }
+      if (layer == Reading::kBeyond) return OutOfRange({"dense head's layer", Places()}, parts[0]);
+      if (kv_head == Reading::kBeyond) return OutOfRange({"dense KV head", Places()}, parts[1]);
     }
     return {};
   }
@@ -191,12 +281,22 @@ class Reader {
       const std::vector<std::string_view> parts = Split(item, ':');
       OwnShare& own = policy_.shares.emplace_back();
       // Only a layer without a head stands for all heads.
-      own.kv_head = parts.size() == 3 ? 0 : -1;
-      if (parts.size() < 2 || parts.size() > 3 || !ParseNumber(parts[0], own.layer) ||
-          (parts.size() == 3 && (!ParseNumber(parts[1], own.kv_head) || own.kv_head < 0)) ||
-          !ParseNumber(parts.back(), own.share)) {
+      const bool has_head = parts.size() == 3;
+      const Reading layer = ReadWhole(parts[0], own.layer);
+      const Reading kv_head = has_head ? ReadWhole(parts[1], own.kv_head) : Reading::kNumber;
+      const Reading share = ReadReal(parts.back(), own.share);
+      if (parts.size() < 2 || parts.size() > 3 || layer == Reading::kNone ||
+          kv_head == Reading::kNone || share == Reading::kNone) {
         return Wrong("shares", value, "LAYER:SHARE or LAYER:HEAD:SHARE with commas between them");
       }
+      if (layer == Reading::kBeyond) return OutOfRange({"layer with a share", Places()}, parts[0]);
+      const std::string of_layer = fmt::format("of layer {}", own.layer);
+      // -1 would stand for all heads.
+      if (kv_head == Reading::kBeyond || (has_head && own.kv_head < 0)) {
+        return OutOfRange({"KV head with a share " + of_layer, Places()}, parts[1]);
+      }
+      if (share == Reading::kBeyond)
+        return OutOfRange({"share " + of_layer, "in 0..1"}, parts.back());
     }
     return {};
   }
@@ -266,7 +366,8 @@ Result<SparsePolicy> ParsePolicy(std::string_view text, const SparsePolicy& base
     }
     const std::string_view name = word.substr(0, mark);
     if (!seen.insert(name).second || seen.size() > kMaxWords) {
-      return Fail(ErrorCode::kInvalid, fmt::format("the sparse policy names '{}' twice", name));
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("the sparse policy names '{}' twice", Shown(name)));
     }
     if (Result<> taken = reader.Take(name, word.substr(mark + 1)); !taken) return Forward(taken);
   }

@@ -97,7 +97,7 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
       {"dense-heads=1:", "dense-heads"},
       {"shares=1", "shares"},
       {"shares=1:x", "shares"},
-      {"shares=1:-1:0.5", "shares"},
+      {"shares=1:-1:0.5", "KV head with a share of layer 1 must be in 0..65536, got -1"},
       {"shares=1:2:0.5:3", "shares"},
       {"shares=1:0.5,", "shares"},
       {"shares=1:1.5", "share of layer 1 must be in 0..1, got 1.5"},
@@ -119,6 +119,54 @@ TEST(SparsePolicyText, WrongWordsAreTold) {
     EXPECT_EQ(policy.error().code, ErrorCode::kInvalid);
     EXPECT_THAT(policy.error().message, AllOf(HasSubstr("sparse policy"), HasSubstr(word))) << text;
   }
+}
+
+// Not as wrong syntax: the number is one, and only too large or too small.
+TEST(SparsePolicyText, NumbersOutOfRangeAreToldWithTheirRange) {
+  const char* const wrong[][2] = {
+      {"block=4294967360", "block must be 64 or 128 tokens, got 4294967360"},
+      {"tile=4294967360",
+       "tile must be a power of two in 1..512 positions, or 'auto' for one by "
+       "the group size, got 4294967360"},
+      {"sink=100000000000000000000",
+       "sink tokens must be in 0..1099511627776, got 100000000000000000000"},
+      {"window=-100000000000000000000",
+       "window tokens must be in 1..1099511627776, got -100000000000000000000"},
+      {"last=100000000000000000000",
+       "last tiles must be in 0..1099511627776, got 100000000000000000000"},
+      {"min=9223372036854775808",
+       "least prompt tokens must be in 0..1099511627776, got 9223372036854775808"},
+      {"rule=threshold:1e99", "alpha must be above 0 and at most 1, got 1e99"},
+      {"rule=threshold:-1e99", "alpha must be above 0 and at most 1, got -1e99"},
+      {"rule=threshold:1e-99", "alpha must be above 0 and at most 1, got 1e-99"},
+      {"rule=share:1e999", "share must be above 0 and at most 1, got 1e999"},
+      {"rule=share:0.1,2147483648",
+       "least number of chosen blocks must be in 0..2147483647, got 2147483648"},
+      {"estimate=far:4294967300", "estimates per block must be in 2..8, got 4294967300"},
+      {"energy=random:-1", "seed of energy=random must be in 0..18446744073709551615, got -1"},
+      {"energy=random:18446744073709551616", "..18446744073709551615, got 18446744073709551616"},
+      {"dense-layers=1,4294967303", "dense layer must be in 0..65536, got 4294967303"},
+      {"dense-heads=4294967303:0", "dense head's layer must be in 0..65536, got 4294967303"},
+      {"dense-heads=0:4294967303", "dense KV head must be in 0..65536, got 4294967303"},
+      {"shares=4294967303:0.5", "layer with a share must be in 0..65536, got 4294967303"},
+      {"shares=7:4294967303:0.5", "KV head with a share of layer 7 must be in 0..65536, got 429"},
+      {"shares=7:1e999", "share of layer 7 must be in 0..1, got 1e999"},
+  };
+  for (const auto& [text, words] : wrong) {
+    const Result<SparsePolicy> policy = ParsePolicy(text, SparsePolicy());
+    ASSERT_FALSE(policy.has_value()) << text;
+    EXPECT_THAT(policy.error().message, AllOf(HasSubstr("the sparse policy's "), HasSubstr(words)))
+        << text;
+  }
+  // What is quoted does not fill the screen.
+  const std::string digits(100'000, '7');
+  for (const char* const word : {"window=", "dense-layers=x", "shares=", "rule=share:0.1,"}) {
+    const Result<SparsePolicy> policy = ParsePolicy(word + digits, SparsePolicy());
+    ASSERT_FALSE(policy.has_value()) << word;
+    EXPECT_LT(policy.error().message.size(), 300u) << word;
+  }
+  // Too small a share to tell from none is none.
+  EXPECT_EQ(ParsePolicy("shares=1:1e-400", DefaultSparsePolicy())->shares[0].share, 0);
 }
 
 }  // namespace

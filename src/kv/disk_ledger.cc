@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3152454744454c42;  // "BLEDGER1"
 
+constexpr int kOpenFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
 struct LedgerEntry {
   uint64_t magic;
   uint64_t used_bytes;
@@ -52,9 +54,12 @@ bool DiskLedger::Lock::Forget() const {
   return ::ftruncate(descriptor_, 0) == 0;
 }
 
+bool DiskLedger::CanOpen(int folder_descriptor) {
+  return Descriptor(::openat(folder_descriptor, kFileName, kOpenFlags)).is_open();
+}
+
 std::optional<DiskLedger> DiskLedger::Open(int folder_descriptor) {
-  Descriptor descriptor(::openat(folder_descriptor, kFileName,
-                                 O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  Descriptor descriptor(::openat(folder_descriptor, kFileName, kOpenFlags | O_CREAT, 0600));
   if (!descriptor.is_open()) return std::nullopt;
   return DiskLedger(std::move(descriptor));
 }

@@ -42,6 +42,8 @@ class DiskLedger {
 
   // Opens the ledger of a folder; makes it if it is not there. Nothing on failure, with errno set.
   static std::optional<DiskLedger> Open(int folder_descriptor);
+  // Whether there is one that could be opened; if not, errno says why.
+  static bool CanOpen(int folder_descriptor);
 
   // Takes the lock; nothing if another process has it for longer than patience_ms.
   // Requires: opened.

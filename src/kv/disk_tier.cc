@@ -3,14 +3,17 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -52,8 +55,30 @@ bool IsTemporaryName(std::string_view name) {
 }
 
 tl::unexpected<Error> SystemError(ErrorCode code, const std::string& folder, const char* what) {
-  return Fail(code, fmt::format("disk cache {}: {}: {}", folder, what,
+  return Fail(code, fmt::format("disk cache {}: {}: {}; choose another folder", folder, what,
                                 std::generic_category().message(errno)));
+}
+
+// Whether a new entry can be made in a folder; if not, errno says why.
+bool CanMakeIn(int folder) {
+  struct statfs system {};
+  if (::fstatfs(folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC) {
+    errno = ENOENT;  // as the system says it
+    return false;
+  }
+  return ::faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+Descriptor OpenFolder(const char* path) {
+  return Descriptor(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+Result<> CheckCanBeMade(const std::string& folder) {
+  const std::filesystem::path path = std::filesystem::path(folder + "/").parent_path();
+  const std::string parent = path.has_parent_path() ? path.parent_path().string() : ".";
+  const Descriptor opened = OpenFolder(parent.c_str());
+  if (opened.is_open() && CanMakeIn(opened.get())) return {};
+  return SystemError(ErrorCode::kInvalid, folder, "cannot be made");
 }
 
 timespec TimeSpecOf(int64_t ns) {
@@ -108,6 +133,19 @@ struct DiskTier::Found {
   uint64_t bytes = 0;  // with what is being written
 };
 
+Result<> CheckDiskFolder(const std::string& folder) {
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0) {
+    if (errno == ENOENT) return CheckCanBeMade(folder);
+    return SystemError(ErrorCode::kInvalid, folder, "cannot be made");
+  }
+  const Descriptor opened = OpenFolder(folder.c_str());
+  if (!opened.is_open()) return SystemError(ErrorCode::kInvalid, folder, "cannot be opened");
+  if (DiskLedger::CanOpen(opened.get())) return {};
+  if (errno == ENOENT && CanMakeIn(opened.get())) return {};
+  return SystemError(ErrorCode::kInvalid, folder, "cannot be written");
+}
+
 Result<DiskTier> DiskTier::Open(const DiskTierConfig& config) {
   const uint64_t least = DiskBlockFileBytes(config.kind, kBlockTokens);
   if (config.limit_bytes < least) {
@@ -121,7 +159,7 @@ Result<DiskTier> DiskTier::Open(const DiskTierConfig& config) {
   if (::mkdir(folder, 0700) != 0 && errno != EEXIST) {
     return SystemError(ErrorCode::kInvalid, config.folder, "cannot be made");
   }
-  tier.folder_ = Descriptor(::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  tier.folder_ = OpenFolder(folder);
   if (!tier.folder_.is_open()) {
     return SystemError(ErrorCode::kInvalid, config.folder, "cannot be opened");
   }

@@ -52,6 +52,10 @@ struct DiskTierCounters {
 // The machine's wall clock.
 int64_t WallClockNs();
 
+// Whether DiskTier::Open would get by with this folder; makes and changes nothing.
+// Errors: as there.
+Result<> CheckDiskFolder(const std::string& folder);
+
 // Threads: one at a time. Move-only.
 class DiskTier {
  public:

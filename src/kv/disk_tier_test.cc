@@ -340,6 +340,38 @@ TEST_F(DiskTierTest, RefusesFoldersAndLimitsThatCannotBe) {
   EXPECT_EQ(too_large.error().code, ErrorCode::kExhausted);
 }
 
+// With the words of Open, and nothing is made.
+TEST_F(DiskTierTest, AFolderIsCheckedAsItIsOpened) {
+  const auto check = [&](const std::string& folder) {
+    const Result<> checked = CheckDiskFolder(folder);
+    DiskTierConfig config = Config(1 << 30);
+    config.folder = folder;
+    const bool was_there = fs::exists(folder);
+    const Result<DiskTier> opened = DiskTier::Open(config);
+    EXPECT_EQ(checked.has_value(), opened.has_value()) << folder;
+    if (!checked && !opened) EXPECT_EQ(checked.error().message, opened.error().message);
+    if (!checked) EXPECT_THAT(checked.error().message, HasSubstr("; choose another folder"));
+    EXPECT_TRUE(checked || was_there == fs::exists(folder));
+    return checked.has_value();
+  };
+  const std::string in = folder_.string() + "/";
+  EXPECT_FALSE(check(in + "a/b"));
+  fs::create_directories(folder_);
+  EXPECT_TRUE(CheckDiskFolder(in + "new").has_value());
+  EXPECT_FALSE(fs::exists(in + "new"));
+  EXPECT_TRUE(check(in + "new"));
+  EXPECT_TRUE(check(in + "new/"));
+  SetContent(folder_ / "file", "x");
+  EXPECT_FALSE(check(in + "file"));
+  EXPECT_FALSE(check(in + "file/x"));
+  fs::create_symlink("nowhere", folder_ / "link");
+  EXPECT_FALSE(check(in + "link"));
+  fs::create_directories(fs::path(in + "taken") / DiskLedger::kFileName);
+  EXPECT_FALSE(check(in + "taken"));
+  EXPECT_FALSE(check("/proc/baton-cache"));
+  EXPECT_FALSE(check("/proc/self"));
+}
+
 TEST_F(DiskTierTest, ALedgerThatIsDamagedOrGoneIsCountedAnew) {
   DiskTier tier = OpenTier(4 * OneFile());
   const auto put = [&](uint64_t number) {

@@ -37,8 +37,9 @@ std::optional<double> Positive(std::string_view text, double most) {
 tl::unexpected<Error> Wrong(std::string_view text) {
   return Fail(ErrorCode::kInvalid,
               fmt::format("takes a number of tokens from 1 to {} (512), a range (100..900), "
-                          "lognormal:MEDIAN,SIGMA or a histogram (64=5,512=3), not '{}'",
-                          LengthDistribution::kMaxLength, text));
+                          "lognormal:MEDIAN,SIGMA (sigma above 0, at most {}) or a histogram "
+                          "(64=5,512=3; weights above 0, at most {}), not '{}'",
+                          LengthDistribution::kMaxLength, kMaxSigma, kMaxWeight, text));
 }
 
 }  // namespace

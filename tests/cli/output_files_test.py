@@ -103,6 +103,7 @@ class OutputFiles(BatonCase):
                 [*run, "--trace", new, "--save-kv", new], [*run, "--load-kv", new, "--trace", new],
                 [*run, "-f", text, "--trace", text],
                 [*run, "--trace", self.place / ".." / self.place.name / "model.gguf"],
+                [*run, "--chat-template", text, "--save-kv", text],
                 [*bench, "--plot", self.model], ["chat", "-m", self.model, "--save-kv", self.model],
                 ["eval", "logits", self.model, "--ids", text, "--trace", text]):
             self.assertIn("name the same file", self.fails(*command, code=2))

@@ -150,6 +150,15 @@ class Simulate(BatonCase):
                              ('"priority": 1e999', "a number that is too large")):
             self.assertIn(words, self.fails("simulate", "--workload", "-", stdin=line % field))
 
+    def test_a_workload_of_nothing_and_numbers_out_of_range_are_told(self):
+        for text in ("", "\n\n"):
+            self.assertIn("standard input: holds no request; 'baton simulate --help'",
+                          self.fails("simulate", "--workload", "-", stdin=text))
+        for given in ("lognormal:400,1e9", "64=0", "64=1e300"):
+            line = self.fails("simulate", "--prompt-tokens", given, code=2)
+            self.assertRegex(line, r"sigma above 0, at most 5\).*weights above 0, at most "
+                             rf"1000000000000\), not '{re.escape(given)}'")
+
     def test_options_that_exclude_each_other(self):
         cases = [
             (["--workload", "x", "--rate", "1"], "--workload has its own arrivals"),
@@ -157,7 +166,8 @@ class Simulate(BatonCase):
             (["--time-model", "x", "--step-times", "1,1,1,1,1"], "exclude each other"),
             (["--prefixes", "2"], "go with --shared-prefix only"),
             (["--think", "2"], "goes with --turns only"),
-            (["--kv-tokens", "4096"], "--kv-tokens 4096 cannot hold one sequence of --ctx 8192"),
+            (["--kv-tokens", "4096"], "--kv-tokens 4096 cannot hold one sequence of --ctx 8192; give "
+             "--kv-tokens 8192 or more, or --ctx 4096 or less"),
             (["--rate", "1000", "--duration", "1e6"], "at most 10000000 can be simulated"),
             (["--workload", "-", "--time-model", "-"], "standard input can be read once"),
             (["model.gguf"], "unexpected argument 'model.gguf'"),

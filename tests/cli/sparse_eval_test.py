@@ -187,7 +187,10 @@ class Density(SparseEval):
     def test_refusals(self):
         call = ["eval", "density", self.model, "--text", self.text]
         for given in ("1", "1:", ":1", "a:b", "-1:0"):
-            self.assertIn("takes LAYER:HEAD", self.fails(*call, "--map", given, code=2))
+            self.assertIn("--map takes LAYER:HEAD", self.fails(*call, "--map", given, code=2))
+        for given in ("65536:0", "0:65536", "99999999999999999999:0"):
+            self.assertIn(f"--map takes LAYER:HEAD, two whole numbers from 0 to 65535, not "
+                          f"'{given}'", self.fails(*call, "--map", given, code=2))
         self.assertIn("layer must be in 0..1 and its KV head in 0..1, got 2:0",
                       self.fails(*call, "--map", "2:0"))
         self.assertIn("give it once", self.fails(*call, "--sparse", "rule=all", "--sparse",
@@ -250,7 +253,7 @@ class OneOfEach(SparseEval):
         ]
         for text in texts:
             self.assertNotRegex(text, r"(?<![\d.,:])1 (?!tokens/s)[a-z]+s\b", text)
-        self.assertRegex(texts[0], r"^1 token of text\.txt, 1 thread, .*last: 1 position, spread: 1 "
+        self.assertRegex(texts[0], r"^1 token of text\.txt, 1 thread, .*\n.*; last: 1 position, spread: 1 "
                                    r"position\n")
         self.assertIn("has 1 token, fewer than the 2 wanted", texts[5])
 
@@ -280,6 +283,21 @@ class Tokens(SparseEval):
                       self.fails("eval", "needle", self.model, "--text", long, "--lengths",
                                  "300,2049"))
 
+    def test_more_than_text_and_context_have_is_told_at_once(self):
+        for command in (["eval", "kl"], ["eval", "density"]):
+            call = [*command, self.model, "--text", self.text, "--ctx", 600]
+            line = self.fails(*call, "--tokens", 5000)
+            self.assertIn("--tokens asks for 5,000 tokens, and the context has 600, text.txt 700; "
+                          "ask for at most 600, or give a longer text and a larger --ctx", line)
+        long = self.file("long.txt", TEXT.read_bytes()[:3000])
+        short = self.file("short.txt", TEXT.read_bytes()[:1500])
+        self.assertIn("and the context has 2,048, %s 1,500; ask for at most 1500, or" % short,
+                      self.fails("tune", self.model, "--text", long, "--text", short,
+                                 "--tokens", 4000))
+        self.assertIn("--lengths asks for 9,000 tokens, and the context has 2,048, text.txt 700; "
+                      "ask for at most 700", self.fails("eval", "needle", self.model, "--text",
+                                                        self.text, "--lengths", "300,9000"))
+
     def test_the_default_takes_what_is_there_and_says_so(self):
         long = self.file("long.txt", TEXT.read_bytes()[:3000])
         done = self.baton("eval", "kl", self.model, "--text", long, "--json", "--repeat", 0,
@@ -296,6 +314,16 @@ class Tokens(SparseEval):
         self.assertIn("the text has 700 tokens, fewer than the usual 1,000 of a prompt; give "
                       "smaller --lengths",
                       self.fails("eval", "needle", self.model, "--text", self.text))
+        # No length helps.
+        tiny = self.file("six.txt", "sixsix")
+        self.assertRegex(self.fails("eval", "needle", self.model, "--text", tiny),
+                         r"the text has 6 tokens, fewer than the 100 that a prompt needs; give a "
+                         r"longer text$")
+        self.assertRegex(self.fails("eval", "needle", self.model, "--ctx", 50),
+                         r"the context has 50 tokens, .*; give a larger --ctx$")
+        call = ["eval", "kl", self.model, "--text", self.text]
+        self.assertIn("--sparse takes at most 64 policies",
+                      self.fails(*call, *["--sparse", "rule=all"] * 65, code=2))
 
 
 class Perplexity(SparseEval):

@@ -31,8 +31,10 @@ def readable(descriptor):
 class Terminal:
     """The program with all three streams on one pty."""
 
-    def __init__(self, arguments, term="xterm"):
+    def __init__(self, arguments, term="xterm", columns=None):
         self.master, self.slave = pty.openpty()
+        if columns is not None:
+            fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
 
         def take_terminal():
@@ -136,6 +138,61 @@ class OnATerminal(BatonCase):
                     self.assertLessEqual(len(line), 80, line)
         # Not for a pipe.
         self.assertIn("last KL", self.ok("eval", "kl", small, "--text", text, "--repeat", 0))
+
+    def on_screen(self, columns, *arguments):
+        """Lines that stay on a terminal of so many columns."""
+        terminal = Terminal(list(map(str, arguments)), columns=columns)
+        self.assertEqual(terminal.finish(120), 0, terminal.seen)
+        # What was drawn on the status line is gone.
+        seen = re.sub(rb"[^\n]*\x1b\[K", b"", terminal.seen).decode()
+        return seen.replace("\r\n", "\n").splitlines()
+
+    def test_long_policies_fit_the_terminal(self):
+        text = self.file("policies.txt", FOX * 30)
+        small = self.folder / "policies.gguf"
+        small.write_bytes(tiny_llama(context=2048).bytes())
+        shares = "shares=0:0:0.6125,0:1:0.5125,1:0:0.4125,1:1:0.3125"
+        long = f"rule=share:0.2 {shares} correction=off sink=128 window=128 last=1"
+        policies = ["--sparse", long, "--sparse", "rule=share:0.25"]
+        kl = ["eval", "kl", small, "--text", text, "--repeat", 1, *policies]
+        needle = ["eval", "needle", small, "--lengths", "300,600", "--depths", 50, "--trials", 1,
+                  *policies]
+        perplexity = ["eval", "perplexity", small, "--text", text, "--window", 600, "--prefill",
+                      "sparse", "--sparse", long]
+        for columns in (72, 80, 132):
+            for call in (kl, needle, perplexity, [*kl, "--baselines"],
+                         ["eval", "density", small, "--text", text, "--sparse", long],
+                         ["eval", "density", small, "--text", text, "--tokens", 300]):
+                lines = self.on_screen(columns, *call)
+                for line in lines:
+                    self.assertLessEqual(len(line), columns, lines)
+                # A list that goes on in the next line is whole.
+                if long in call:
+                    self.assertIn(shares, "".join(line.strip() for line in lines))
+        lines = self.on_screen(80, *kl)
+        self.assertTrue(any(line.startswith("A  rule=share:0.2,1 ") for line in lines), lines)
+        self.assertIn("B  default", lines)
+        self.assertTrue(any(re.match(r"A +0\.\d{3} ", line) for line in lines), lines)
+        self.assertTrue(any(re.match(r" +tokens|tokens +depth +dense +ln p +A +ln p +B", line)
+                            for line in self.on_screen(80, *needle)))
+        # Notes, too, and those in a pipe are one line without long lists.
+        done = self.baton("eval", "kl", small, "--text", text, "--repeat", 0, "--tokens", 200,
+                          *policies)
+        note, = done.stderr.decode().splitlines()
+        self.assertRegex(note, r"by 'rule=share:0.2,1 .*shares=0:0:0\.6125,0:1\.\.\.' \(")
+        head = done.stdout.decode().partition("\n\nA  ")[0]
+        self.assertLessEqual(max(map(len, head.splitlines())), 80)
+
+    def test_inspect_takes_the_width_of_the_terminal(self):
+        lines = {columns: self.on_screen(columns, "inspect", self.model)
+                 for columns in (50, 80, 200)}
+        for columns, shown in lines.items():
+            for line in shown:
+                if not line.startswith("file "):
+                    self.assertLessEqual(len(line), columns, line)
+        self.assertGreater(len(lines[50]), len(lines[80]))
+        self.assertGreater(len(lines[80]), len(lines[200]))
+        self.assertEqual(lines[80], self.ok("inspect", self.model).splitlines())
 
     def test_dumb_terminals_get_no_bar(self):
         for term in ("dumb", ""):

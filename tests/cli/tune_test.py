@@ -233,6 +233,10 @@ class Tuned(BatonCase):
         short.write_text("Too short a text.")
         self.assertRegex(self.fails("tune", path, "--text", short), r"short\.txt: has \d+ tokens; .*1,024")
         self.assertIn("name a text", self.fails("tune", path, code=2))
+        self.assertRegex(self.fails("tune", path, "--text", "-", stdin="short"),
+                         r"standard input: has \d+ tokens?; a text to tune with needs")
+        self.assertIn("standard input can be read once",
+                      self.fails("tune", path, "--text", "-", "--text", "-", code=2))
         self.assertIn("the context of 512 tokens is shorter than the 1,024 that tuning needs",
                       self.fails("tune", path, "--text", TEXT, "--ctx", "512"))
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import time
 from server_case import (BATON, CHAT, PLAIN, READY, SLOW, SMOL, BatonCase, Server, cached, main,
                          request_bytes, user, wait_until)
 
-from process_state import is_mapped  # server_case knows where it is
+from process_state import drop_root_rights, is_mapped  # server_case knows where it is
 
 
 class Stop(BatonCase):
@@ -148,7 +149,18 @@ class Stop(BatonCase):
 
     def test_a_configuration_that_cannot_start_is_not_printed(self):
         arguments = ["serve", cached(SMOL), "--port", "0", "--kv-tokens", "1000"]
-        self.assertEqual(self.fails(*arguments, "--print-config"), self.fails(*arguments))
+        line = self.fails(*arguments)
+        self.assertEqual(self.fails(*arguments, "--print-config"), line)
+        self.assertIn("the KV cache has room for 1,000 tokens (--kv-tokens), and one sequence of "
+                      "the context (--ctx) needs 8,192; give --kv-tokens 8192 or more, or --ctx "
+                      "1000 or less", line)
+        arguments[-1] = str(1 << 40)
+        line = self.fails(*arguments)
+        self.assertRegex(line, r"not enough memory: .* for 1,099,511,627,776 tokens, .*; "
+                         r"--kv-tokens \d+ would fit")
+        # What is available may differ.
+        self.assertEqual(*(re.sub(r"available.*", "", text) for text in
+                           (line, self.fails(*arguments, "--print-config"))))
         self.assertIn("takes a whole number from 1",
                       self.fails(*arguments, "--print-config", "--max-queue", "0", code=2))
         sparse = ["serve", cached(SMOL), "--port", "0", "--prefill", "sparse", "--sparse"]
@@ -156,6 +168,35 @@ class Stop(BatonCase):
             line = self.fails(*sparse, *options)
             self.assertIn("at least 128" if "--chunk" in options else "0..29", line)
             self.assertEqual(self.fails(*sparse, *options, "--print-config"), line)
+
+    def test_files_and_folders_are_checked_as_the_start_does(self):
+        call = ["serve", cached(SMOL), "--port", "0"]
+        place = self.folder / "checked"
+        place.mkdir()
+        closed = place / "closed"
+        closed.mkdir(mode=0o555)
+        hidden = self.file("checked/hidden", "key\n")
+        os.chmod(hidden, 0o200)
+        disk, keys = "--kv-disk", "--api-key-file"
+        cases = [(disk, self.file("checked/plain", "x"), "plain: cannot be opened: Not a directory"),
+                 (disk, place / "no" / "x", "x: cannot be made: No such file or directory"),
+                 (disk, closed / "x", "x: cannot be made: Permission denied"),
+                 (disk, closed, "closed: cannot be written: Permission denied"),
+                 (disk, "/proc/x", "x: cannot be made: No such file or directory"),
+                 (keys, place / "no", "cannot open '.*no': No such file or directory"),
+                 (keys, self.file("checked/empty", ""), "empty: the key file has no key"),
+                 (keys, self.file("checked/odd", "k\x01y\n"), "odd: line 1 of the key file"),
+                 (keys, place, "cannot read '.*checked': Is a directory"),
+                 (keys, hidden, "cannot open '.*hidden': Permission denied")]
+        before = sorted(os.listdir(place))
+        for option, path, words in cases:
+            with self.subTest(option=option, path=path):
+                line = self.fails(*call, option, path, "--print-config",
+                                  preexec_fn=drop_root_rights)
+                self.assertRegex(line, words)
+                self.assertEqual(self.fails(*call, option, path, preexec_fn=drop_root_rights), line)
+        self.ok(*call, disk, place / "new", "--print-config")
+        self.assertEqual(sorted(os.listdir(place)), before)
 
 
 if __name__ == "__main__":
