@@ -349,8 +349,12 @@ TEST_F(DiskTierTest, AFolderIsCheckedAsItIsOpened) {
     const bool was_there = fs::exists(folder);
     const Result<DiskTier> opened = DiskTier::Open(config);
     EXPECT_EQ(checked.has_value(), opened.has_value()) << folder;
-    if (!checked && !opened) EXPECT_EQ(checked.error().message, opened.error().message);
-    if (!checked) EXPECT_THAT(checked.error().message, HasSubstr("; choose another folder"));
+    if (!checked && !opened) {
+      EXPECT_EQ(checked.error().message, opened.error().message);
+    }
+    if (!checked) {
+      EXPECT_THAT(checked.error().message, HasSubstr("; choose another folder"));
+    }
     EXPECT_TRUE(checked || was_there == fs::exists(folder));
     return checked.has_value();
   };
