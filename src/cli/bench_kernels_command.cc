@@ -107,21 +107,20 @@ class BenchKernelsCommand final : public Command {
   }
 
   Result<> Run(Console& console) override {
-    KernelSuiteOptions options = {
-        .isas = isas_.empty() ? std::vector<Isa>{BestIsa()} : isas_,
-        .has_linear = Has("linear"),
-        .has_prefill_attention = Has("attention") || Has("prefill"),
-        .has_decode_attention = Has("attention") || Has("decode"),
-        .has_sparse_attention = Has("attention") || Has("sparse"),
-        .has_row_operations = Has("rows"),
-        .types = types_.empty() ? KernelTypes() : types_,
-        .precisions = {Precision::kFast, Precision::kExact},
-        .shapes = shapes_,
-        .sparse_lengths = lengths_,
-        .num_threads = static_cast<int>(threads_.value_or(1)),
-        .max_bytes = MemoryForBench(),
-        .seconds_per_row = seconds_.value_or(kSecondsPerRow),
-        .is_quick = is_quick_};
+    KernelSuiteOptions options = {.isas = isas_.empty() ? std::vector<Isa>{BestIsa()} : isas_,
+                                  .has_linear = Has("linear"),
+                                  .has_prefill_attention = Has("attention") || Has("prefill"),
+                                  .has_decode_attention = Has("attention") || Has("decode"),
+                                  .has_sparse_attention = Has("attention") || Has("sparse"),
+                                  .has_row_operations = Has("rows"),
+                                  .types = types_.empty() ? KernelTypes() : types_,
+                                  .precisions = {Precision::kFast, Precision::kExact},
+                                  .shapes = shapes_,
+                                  .sparse_lengths = lengths_,
+                                  .num_threads = static_cast<int>(threads_.value_or(1)),
+                                  .max_bytes = MemoryForBench(),
+                                  .seconds_per_row = seconds_.value_or(kSecondsPerRow),
+                                  .is_quick = is_quick_};
     if (precision_ == "fast") options.precisions = {Precision::kFast};
     if (precision_ == "exact") options.precisions = {Precision::kExact};
     const Result<KernelReport> report =

@@ -89,8 +89,9 @@ BATON_INLINE f32x16 LoadElements(const float* p) {
   return Load(p);
 }
 
-// The cache's memory is asked for 8 KB ahead, into the second cache: the nearest one holds the block
-// that is being read, and its places for missing lines are few. Widened blocks are near already.
+// The cache's memory is asked for 8 KB ahead, into the second cache: the nearest one holds the
+// block that is being read, and its places for missing lines are few. Widened blocks are near
+// already.
 BATON_INLINE void Prefetch128(const uint16_t*, const char* p) {
   __builtin_prefetch(p, 0, 2);
   __builtin_prefetch(p + 64, 0, 2);
