@@ -32,7 +32,7 @@ class Row:
 DECODED = 32
 # The text of sparse prefill.
 TEXT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/golden/text/kjv-slice.txt"
-SMOL_POLICY = ("rule=share:0.13 window=320 last=16 "
+SMOL_POLICY = ("rule=share:0.1 window=320 last=16 "
                "shares=6:0.3,7:0.8,17:1:0.6,18:2:0.6,20:1:0.6,20:2:0.6,23:0:0.6,23:2:0.6"
                )  # docs/sparse.md
 
