@@ -35,6 +35,8 @@ TEXT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/golden/text/kjv
 SMOL_POLICY = ("rule=share:0.1 window=320 last=16 "
                "shares=6:0.3,7:0.8,17:1:0.6,18:2:0.6,20:1:0.6,20:2:0.6,23:0:0.6,23:2:0.6"
                )  # docs/sparse.md
+# What loses less than OpenVINO's XAttention does, and not much less.
+SMOL_CHEAP_POLICY = "rule=share:0.05 estimate=mean"
 
 
 def smol(work, size, **options):
@@ -62,6 +64,8 @@ ROWS = [
     # At most 0.9 of the time of OpenVINO's XAttention.
     Row("smollm2-sparse-8000", "SmolLM2 Q4_1, sparse prefill 8,000", "smollm2", "sparse", 8000,
         bars=(None, 1 / 0.9, None), policy=SMOL_POLICY),
+    Row("smollm2-sparse-cheap-8000", "SmolLM2 Q4_1, cheaper sparse prefill 8,000", "smollm2", "sparse",
+        8000, bars=(None, 1 / 0.9, None), policy=SMOL_CHEAP_POLICY),
     smol("decode", 0, bars=(1.8, 3, 1.3)),
     smol("decode", 2048, bars=(2.5, 2.5, 1.8)),
     smol("decode", 8000, bars=(2.7, 2.2, 2.5)),
