@@ -466,7 +466,7 @@ class Command(unittest.TestCase):
     def test_rows_are_those_of_the_bars(self):
         run = self.tool("--rows", "list")
         self.assertEqual(run.returncode, 0)
-        self.assertEqual(len(run.stdout.splitlines()), 17)
+        self.assertEqual(len(run.stdout.splitlines()), 18)
         self.assertEqual(len({row.name for row in rows.ROWS}), 17)
         self.assertEqual([row.name for row in rows.chosen(["gemma"])],
                          ["gemma-3-prefill-512", "gemma-3-decode-0"])
