@@ -467,7 +467,7 @@ class Command(unittest.TestCase):
         run = self.tool("--rows", "list")
         self.assertEqual(run.returncode, 0)
         self.assertEqual(len(run.stdout.splitlines()), 18)
-        self.assertEqual(len({row.name for row in rows.ROWS}), 17)
+        self.assertEqual(len({row.name for row in rows.ROWS}), 18)
         self.assertEqual([row.name for row in rows.chosen(["gemma"])],
                          ["gemma-3-prefill-512", "gemma-3-decode-0"])
 
