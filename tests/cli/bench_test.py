@@ -341,6 +341,14 @@ class Floors(BatonCase):
             done = self.tool("--baton", program)
             self.assertEqual((done.returncode, words in done.stderr), (1, True), done.stderr)
 
+    def test_dense_floors_are_no_floors_of_sparse_attention(self):
+        shape = {"rows": 512, "keys": 32768, "heads": 4, "head_dim": 128, "density": 175}
+        for operation, count in (("prefill-attention", 1), ("sparse-prefill-attention", 0)):
+            best = floors().Best()
+            best.take({"rows": [self.row(operation=operation, type=None, precision=None, shape=shape,
+                                         limits={"fma": {"share": 0.5}})]})
+            self.assertEqual(len(best.values), count)
+
     def test_wrong_bits_are_no_speed(self):
         best = floors().Best()
         best.take({"rows": [self.row(verified=False)]})
