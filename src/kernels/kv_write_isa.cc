@@ -22,26 +22,23 @@ BATON_INLINE SlabPosition ValueSlab(uint16_t* record, int head_dim, int c) {
   return {record + int64_t{kBlockTokens} * (head_dim + slab_begin) + (c - slab_begin), columns};
 }
 
-// Adds tokens in ascending order from +0, and divides by their number, a power of two.
-BATON_INLINE void StoreMeans(uint16_t* record, int head_dim) {
+// 16 components of the keys of a block's tokens, token by token.
+using KeysByToken = uint16_t[kBlockTokens][kLanes];
+
+// Means of 16 components from c on: adds tokens in ascending order from +0, and divides by their
+// number, a power of two.
+BATON_INLINE void StoreMeans(uint16_t* record, int head_dim, int c, const KeysByToken& keys) {
   const f32x16 inverse = Set1(1.0f / kBlockTokens);
   float* means = reinterpret_cast<float*>(record + int64_t{2} * kBlockTokens * head_dim);
-  for (int c = 0; c < head_dim; c += kLanes) {
-    uint16_t by_token[kBlockTokens][kLanes];
-    for (int i = 0; i < kLanes; ++i) {
-      const uint16_t* keys = record + (c + i) * kBlockTokens;
-      for (int t = 0; t < kBlockTokens; ++t) by_token[t][i] = keys[t];
-    }
-    const SlabPosition values = ValueSlab(record, head_dim, c);
-    f32x16 key_sum = Zero();
-    f32x16 value_sum = Zero();
-    for (int t = 0; t < kBlockTokens; ++t) {
-      key_sum = Add(key_sum, LoadHalf(by_token[t]));
-      value_sum = Add(value_sum, LoadHalf(values.first + t * values.columns));
-    }
-    Store(means + c, Mul(key_sum, inverse));
-    Store(means + head_dim + c, Mul(value_sum, inverse));
+  const SlabPosition values = ValueSlab(record, head_dim, c);
+  f32x16 key_sum = Zero();
+  f32x16 value_sum = Zero();
+  for (int t = 0; t < kBlockTokens; ++t) {
+    key_sum = Add(key_sum, LoadHalf(keys[t]));
+    value_sum = Add(value_sum, LoadHalf(values.first + t * values.columns));
   }
+  Store(means + c, Mul(key_sum, inverse));
+  Store(means + head_dim + c, Mul(value_sum, inverse));
 }
 
 // Squared distances of the keys from their mean: components ascending, one chain per token.
@@ -90,23 +87,27 @@ BATON_INLINE void StoreFarKeys(uint16_t* record, int head_dim) {
 }
 
 void WriteKvRows(const KvWriteTask& task) {
+  const bool completes = task.first_token + task.num_rows == kBlockTokens;
   for (int c = 0; c < task.head_dim; c += kLanes) {
-    uint16_t by_token[kBlockTokens][kLanes];
+    KeysByToken by_token;
     const SlabPosition values = ValueSlab(task.record, task.head_dim, c);
+    uint16_t* keys = task.record + c * kBlockTokens;
     for (int r = 0; r < task.num_rows; ++r) {
-      StoreHalf(by_token[r], Load(task.k + r * task.k_stride + c));
+      StoreHalf(by_token[task.first_token + r], Load(task.k + r * task.k_stride + c));
       StoreHalf(values.first + (task.first_token + r) * values.columns,
                 Load(task.v + r * task.v_stride + c));
     }
     for (int i = 0; i < kLanes; ++i) {
-      uint16_t* keys = task.record + (c + i) * kBlockTokens + task.first_token;
-      for (int r = 0; r < task.num_rows; ++r) keys[r] = by_token[r][i];
+      uint16_t* to = keys + i * kBlockTokens;
+      for (int t = task.first_token; t < task.first_token + task.num_rows; ++t) {
+        to[t] = by_token[t][i];
+      }
+      if (!completes) continue;
+      for (int t = 0; t < task.first_token; ++t) by_token[t][i] = to[t];
     }
+    if (completes) StoreMeans(task.record, task.head_dim, c, by_token);
   }
-  if (task.first_token + task.num_rows == kBlockTokens) {
-    StoreMeans(task.record, task.head_dim);
-    StoreFarKeys(task.record, task.head_dim);
-  }
+  if (completes) StoreFarKeys(task.record, task.head_dim);
 }
 
 }  // namespace

@@ -33,14 +33,26 @@ struct Work {
   bool has_many;
 };
 
+// Panels that the thread with most of them multiplies, if groups are shared out evenly.
+int64_t LongestShare(int64_t num_panels, int64_t per_group, int num_threads) {
+  return DivideUp(DivideUp(num_panels, per_group), num_threads) * per_group;
+}
+
 // Panels that one task works on: enough that taking a task costs nothing, and that the rows' codes
-// are read from far caches once per group; few enough that the threads end together.
+// are read from far caches once per group; few enough, and of such a number, that the threads end
+// together.
 TaskGrid GridOfTiles(const Work& work, int num_threads) {
   constexpr int64_t kTaskBytes = 64 << 10;
   const int64_t num_panels = work.weights.num_panels();
   const int64_t by_bytes = std::max<int64_t>(kTaskBytes / work.weights.panel_bytes(), 4);
   const int64_t by_threads = num_panels / (kTasksPerThread * num_threads);
-  const int64_t panels = std::clamp<int64_t>(std::min(by_bytes, by_threads), 1, kMaxGroupPanels);
+  int64_t panels = std::clamp<int64_t>(std::min(by_bytes, by_threads), 1, kMaxGroupPanels);
+  for (int64_t fewer = panels - 1; fewer > 0; --fewer) {
+    if (LongestShare(num_panels, fewer, num_threads) <
+        LongestShare(num_panels, panels, num_threads)) {
+      panels = fewer;
+    }
+  }
   return {.panels_per_group = panels,
           .num_groups = DivideUp(num_panels, panels),
           .rows_per_block = work.inputs.num_tiles() * kLinearTileRows,

@@ -156,6 +156,16 @@ BATON_INLINE void StoreSums(const LinearTileArgs& args, int t, f32x16 sums) {
   }
 }
 
+// Asks for the places of the results, so that the stores at the end need not wait for them: each
+// row's results are a line of their own.
+template <int kRows>
+BATON_INLINE void PrefetchOutputs(const LinearTileArgs& args) {
+  BATON_UNROLL
+  for (int t = 0; t < kRows; ++t) {
+    if (t < args.num_rows) __builtin_prefetch(args.out + t * args.out_stride, 1, 3);
+  }
+}
+
 // kTile: the rows of the tile, or 0 where they are a variable, a multiple of kRows.
 template <PanelType kType, Precision kPrecision, int kRows, int kTile>
 void QuantizedTile(const LinearTileArgs& args) {
@@ -168,6 +178,8 @@ void QuantizedTile(const LinearTileArgs& args) {
   f32x16 sums[kTile != 0 ? kTile : kLinearTileRows];
   BATON_UNROLL_TILE
   for (int t = 0; t < tile; ++t) sums[t] = Zero();
+
+  if constexpr (kTile == kLinearTileRows) PrefetchOutputs<kTile>(args);
 
   const int64_t num_blocks = args.num_inputs / kInputBlock;
   for (int64_t b = 0; b < num_blocks; ++b) {

@@ -50,8 +50,8 @@ BATON_INLINE void AttendKeptOfSegment(const AttentionTask& task, const TaskRows&
   int64_t num_blocks = kept.count * halves;
   while (num_blocks > 0 && block_at(num_blocks - 1) >= end) --num_blocks;
   for (int64_t i = 0; i < num_blocks; ++i) {
-    const int64_t next = i / halves + 1 < kept.count ? kept.blocks[i / halves + 1] : kept.next;
-    AttendOneBlock(task, rows, block_at(i), next * halves,
+    const int64_t next = i + 1 < num_blocks ? block_at(i + 1) : int64_t{kept.next} * halves;
+    AttendOneBlock(task, rows, block_at(i), next,
                    {.is_first = i == 0, .is_last = i + 1 == num_blocks},
                    [&](int first, int count, const float* o) {
                      for (int r = first; r < first + count; ++r, o += task.head_dim) {
