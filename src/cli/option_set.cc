@@ -144,7 +144,7 @@ void OptionSet::Files(OptionText text, std::vector<std::string>* values) {
 
 void OptionSet::Integer(OptionText text, IntegerRange range, std::optional<int64_t>* value) {
   Parsed(std::move(text), [range, value](const std::string& given) -> Result<> {
-    *value = ParseInteger(given, range);
+    *value = WholeIn(given, range);
     if (value->has_value()) return {};
     return Takes(fmt::format("a whole number from {} to {}", range.min, range.max), given);
   });
@@ -399,14 +399,6 @@ std::string WrapText(std::string_view text, size_t columns, size_t indent) {
     begin = end + 1;
   }
   return wrapped;
-}
-
-std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number < range.min || number > range.max) return std::nullopt;
-  return number;
 }
 
 std::optional<double> ParseReal(std::string_view text, RealRange range) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/whole_number.h"
 
 namespace CLI {
 class App;
@@ -38,11 +39,6 @@ struct OptionText {
   std::string may_replace = {};
   // Of a file that is read.
   std::vector<CompanionFile> companions = {};
-};
-
-struct IntegerRange {
-  int64_t min = 0;
-  int64_t max = 0;
 };
 
 struct RealRange {
@@ -136,9 +132,6 @@ class OptionSet {
 // Wraps words at spaces so that no line is longer than `columns`, each new line indented; a word
 // that is longer stands alone.
 std::string WrapText(std::string_view text, size_t columns, size_t indent);
-
-// A whole number in the range, or nothing.
-std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range);
 
 // A finite decimal number in the range, or nothing.
 std::optional<double> ParseReal(std::string_view text, RealRange range);
