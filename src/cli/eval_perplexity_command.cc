@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
-#include "bench/text_table.h"
+#include "base/wrapped_text.h"
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"

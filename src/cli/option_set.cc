@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/near_match.h"
+#include "base/wrapped_text.h"
 #include "cli/input.h"
 #include "cli/printable.h"
 #include "cli/same_file.h"
@@ -375,30 +376,9 @@ std::string OptionSet::Describe(size_t columns) const {
     } else {
       described += left + std::string(kHelpColumn - left.size(), ' ');
     }
-    described += WrapText(option.text.help, columns - kHelpColumn, kHelpColumn) + "\n";
+    described += WrapWords(option.text.help, {.columns = columns, .indent = kHelpColumn}) + "\n";
   }
   return described;
-}
-
-std::string WrapText(std::string_view text, size_t columns, size_t indent) {
-  std::string wrapped;
-  size_t line = 0;
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view word = text.substr(begin, end - begin);
-    if (line > 0 && line + 1 + word.size() > columns) {
-      wrapped += "\n" + std::string(indent, ' ');
-      line = 0;
-    } else if (line > 0) {
-      wrapped += ' ';
-      ++line;
-    }
-    wrapped += word;
-    line += word.size();
-    begin = end + 1;
-  }
-  return wrapped;
 }
 
 std::optional<double> ParseReal(std::string_view text, RealRange range) {

@@ -129,10 +129,6 @@ class OptionSet {
   std::map<std::string, std::string> elsewhere_;  // by name
 };
 
-// Wraps words at spaces so that no line is longer than `columns`, each new line indented; a word
-// that is longer stands alone.
-std::string WrapText(std::string_view text, size_t columns, size_t indent);
-
 // A finite decimal number in the range, or nothing.
 std::optional<double> ParseReal(std::string_view text, RealRange range);
 

@@ -191,12 +191,6 @@ TEST_F(OptionSetTest, DescriptionHasGroupsAndStaysWithinTheColumns) {
   }
 }
 
-TEST(WrapText, BreaksAtSpacesOnly) {
-  EXPECT_EQ(WrapText("one two three", 7, 2), "one two\n  three");
-  EXPECT_EQ(WrapText("extraordinary", 5, 2), "extraordinary");
-  EXPECT_EQ(WrapText("", 5, 2), "");
-}
-
 TEST_F(OptionSetTest, WhatIsWrittenBelongsToOneOption) {
   const std::vector<std::vector<std::string>> refused = {
       {"m.gguf", "--trace", "m.gguf"},       {"m.gguf", "--trace", "./m.gguf"},

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/number_text.h"
-#include "bench/text_table.h"
+#include "base/wrapped_text.h"
 #include "cli/eval_text.h"
 #include "cli/input.h"
 #include "cli/model_argument.h"
