@@ -113,15 +113,20 @@ class OptionSet {
     std::optional<Error> first_error;
     std::vector<std::string> input_readers;  // options that take standard input
     std::vector<NamedFile> files;
+    std::map<const Option*, std::string> given_names;
+
+    // The name to speak of an option by: of its long names the one that was given.
+    std::string Name(const Option& option) const;
   };
 
   void Add(Option option);
   const Option* Find(std::string_view name) const;
   std::vector<std::string> LongNames() const;
-  Result<std::vector<std::string>> SplitAtEquals(const std::vector<std::string>& arguments) const;
+  Result<std::vector<std::string>> SplitAtEquals(const std::vector<std::string>& arguments,
+                                                 Reading& reading) const;
   static void AddTo(CLI::App& app, const Option& option, Reading& reading);
   static void TakeOne(const Option& option, const std::string& value, Reading& reading);
-  static Result<> CheckOutputs(const std::vector<NamedFile>& files);
+  static Result<> CheckOutputs(const Reading& reading);
   void TakePositionals(const std::vector<std::string>& values, Reading& reading) const;
 
   std::string group_ = "Options";
