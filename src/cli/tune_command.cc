@@ -146,6 +146,7 @@ class TuneCommand final : public Command {
       Result<std::string> text = ReadTextOrInput(text_path, console.in);
       if (text) text = RequireUtf8(std::move(*text), name);
       if (!text) return Forward(text);
+      if (Result<> other = CheckOther(name, *text, texts); !other) return other;
       texts.push_back({.name = name, .text = *std::move(text)});
     }
     const TokensWanted wanted{.given = tokens_, .usual = kDefaultTokens};
@@ -179,6 +180,20 @@ class TuneCommand final : public Command {
     if (output_) return failed;
     return Fail(failed.error().code,
                 failed.error().message + "; --tune-file FILE saves it elsewhere");
+  }
+
+  // What is lost is a mean over texts: one that came twice, under whatever name, would weigh twice.
+  static Result<> CheckOther(const std::string& name, const std::string& text,
+                             const std::vector<NamedText>& texts) {
+    for (const NamedText& earlier : texts) {
+      if (earlier.text != text) continue;
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format(
+              "{}: the same text as {}, and would count twice; name another, or leave one out",
+              name, earlier.name));
+    }
+    return {};
   }
 
   // The tokens of each text, as long as they are read.
