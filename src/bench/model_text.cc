@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
 #include "bench/model_suite.h"
@@ -69,10 +70,10 @@ std::string ModelAsText(const ModelReport& report, size_t columns) {
                   row.bound_by, fmt::format("{:.0f}%", 100 * row.seconds.spread)});
   }
   text += table.ToText(columns);
-  text +=
-      "\nlimit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at\n"
-      "the speed of reading the same memory, whichever binds; measured in turn with\n"
-      "each row.\n";
+  constexpr std::string_view kLegend =
+      "limit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at the speed of "
+      "reading the same memory, whichever binds; measured in turn with each row.";
+  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
   for (const std::string& note : report.notes) text += "note: " + note + "\n";
   return text;
 }
