@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace baton {
 namespace {
 
@@ -38,6 +41,33 @@ ServeReport LargeReport() {
                               .longest_gap = 1.1,
                               .longest_gap_steps = 11});
   return report;
+}
+
+TEST(ArrivalsOf, BeginAtOnceAndComeAtTheRate) {
+  constexpr int64_t kRequests = 10'000;
+  const std::vector<double> arrivals = ArrivalsOf(kRequests, {.rate = 0.5, .seed = 3});
+  ASSERT_EQ(std::ssize(arrivals), kRequests);
+  EXPECT_EQ(arrivals.front(), 0);
+  EXPECT_TRUE(std::ranges::is_sorted(arrivals));
+  // Of exponential gaps the mean and the standard deviation are equal: 2 s. Their mean over so
+  // many has 1% of that as its own deviation.
+  std::vector<double> gaps;
+  double squares = 0;
+  for (size_t i = 1; i < arrivals.size(); ++i) {
+    gaps.push_back(arrivals[i] - arrivals[i - 1]);
+    squares += (gaps.back() - 2) * (gaps.back() - 2);
+  }
+  EXPECT_NEAR(arrivals.back() / static_cast<double>(gaps.size()), 2, 5 * 0.02);
+  EXPECT_NEAR(std::sqrt(squares / static_cast<double>(gaps.size())), 2, 0.2);
+}
+
+TEST(ArrivalsOf, AreAFunctionOfSeedAndRate) {
+  const std::vector<double> arrivals = ArrivalsOf(20, {.rate = 4, .seed = 1});
+  EXPECT_EQ(ArrivalsOf(20, {.rate = 4, .seed = 1}), arrivals);
+  EXPECT_NE(ArrivalsOf(20, {.rate = 4, .seed = 2}), arrivals);
+  // More requests are the same ones and others; half the rate takes twice the time.
+  const std::vector<double> more = ArrivalsOf(30, {.rate = 2, .seed = 1});
+  for (size_t i = 0; i < arrivals.size(); ++i) EXPECT_DOUBLE_EQ(more[i], 2 * arrivals[i]);
 }
 
 TEST(ServeAsText, AmountsHaveDigitsInGroups) {

@@ -109,6 +109,16 @@ class OnATerminal(BatonCase):
         last_bar = seen.rindex(b"Reading the prompt")
         self.assertRegex(seen[last_bar:], rb"^[^\r\n]*\r\x1b\[K[^\x1b]+$")
 
+    def test_bench_serve_tells_how_far_a_slow_load_is(self):
+        terminal = Terminal(["bench", "serve", self.model, "--quick", "--ctx", "256", "--rate",
+                             "0.001"])
+        terminal.wait_for(rb"0.001 requests/s +25 %  \[=+> +\]  1 of 4 requests  "
+                          rb"(\d+ h \d\d|\d+) min")
+        terminal.send(CTRL_C)
+        self.assertEqual(terminal.finish(), 130)
+        self.assertTrue(terminal.seen.endswith(CLEAR) or terminal.seen.endswith(b"\r\n"),
+                        terminal.seen)
+
     def test_tables_fit_the_terminal(self):
         text = self.file("text.txt", FOX * 20)
         small = self.folder / "small.gguf"
