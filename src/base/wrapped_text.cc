@@ -1,5 +1,7 @@
 #include "base/wrapped_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace baton {
@@ -49,6 +51,10 @@ std::string WrapWords(std::string_view text, const WrapShape& shape) {
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return wrapped + line;
+}
+
+std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape) {
+  return fmt::format("{:<{}}{}\n", label, shape.indent, WrapWords(value, shape));
 }
 
 }  // namespace baton

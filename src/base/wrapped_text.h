@@ -22,4 +22,7 @@ struct WrapShape {
 };
 std::string WrapWords(std::string_view text, const WrapShape& shape);
 
+// "label    value" and a line feed: the value is wrapped and stands where the shape's indent ends.
+std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape);
+
 }  // namespace baton

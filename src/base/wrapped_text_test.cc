@@ -27,5 +27,12 @@ TEST(WrapWords, BreaksAtBlanksAndLongWordsBehindCommas) {
   EXPECT_EQ(WrapWords("a b", {.columns = 2, .indent = 9}), "a\n         b");
 }
 
+TEST(LabelledLine, WrapsTheValueOnly) {
+  EXPECT_EQ(LabelledLine("one two", "1  (a, b)", {.columns = 80, .indent = 9}),
+            "one two  1  (a, b)\n");
+  EXPECT_EQ(LabelledLine("one two", "1  (a, b)", {.columns = 15, .indent = 9}),
+            "one two  1  (a,\n         b)\n");
+}
+
 }  // namespace
 }  // namespace baton

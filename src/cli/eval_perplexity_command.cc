@@ -40,13 +40,16 @@ std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window,
 
 std::string FiguresAsText(const PerplexityFigures& figures, int64_t window,
                           const std::optional<SparsePolicy>& policy, size_t columns) {
-  constexpr size_t kIndent = 13;  // of what stands behind "policy"
-  return fmt::format(
-      "perplexity   {:.6f}  ({} in {} of {})\nsecond half  {:.6f}  ({})\npolicy       {}\n",
-      figures.perplexity(), CountOf(figures.count, "target"),
-      CountOf(std::ssize(figures.window_nll), "window"), CountOf(window, "token"),
-      figures.second_half_perplexity(), CountOf(figures.second_half_count, "target"),
-      WrapWords(PrefillText(policy), {.columns = columns, .indent = kIndent}));
+  const auto line = [columns](std::string_view label, const std::string& value) {
+    return LabelledLine(label, value, {.columns = columns, .indent = 13});
+  };
+  return line("perplexity", fmt::format("{:.6f}  ({} in {} of {})", figures.perplexity(),
+                                        CountOf(figures.count, "target"),
+                                        CountOf(std::ssize(figures.window_nll), "window"),
+                                        CountOf(window, "token"))) +
+         line("second half", fmt::format("{:.6f}  ({})", figures.second_half_perplexity(),
+                                         CountOf(figures.second_half_count, "target"))) +
+         line("policy", PrefillText(policy));
 }
 
 class EvalPerplexityCommand final : public Command {

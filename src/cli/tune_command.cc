@@ -47,16 +47,9 @@ std::string BreakEvenText(const TuneResult& result) {
                      is_first ? ", the shortest that was timed" : "");
 }
 
-// "label       value", the value within the screen; 0 columns: no screen.
-std::string Line(std::string_view label, std::string_view value, size_t columns) {
-  constexpr size_t kValueColumn = 12;
-  return fmt::format("{:<{}}{}\n", label, kValueColumn,
-                     WrapWords(value, {.columns = columns, .indent = kValueColumn}));
-}
-
 std::string ResultText(const TuneResult& result, const TuneOptions& options, size_t columns) {
   const auto line = [columns](std::string_view label, const std::string& value) {
-    return Line(label, value, columns);
+    return LabelledLine(label, value, {.columns = columns, .indent = 12});
   };
   const std::vector<int>& layers = result.chosen.policy.dense_layers;
   std::string text =

@@ -169,7 +169,7 @@ class OnATerminal(BatonCase):
                   *policies]
         perplexity = ["eval", "perplexity", small, "--text", text, "--window", 600, "--prefill",
                       "sparse", "--sparse", long]
-        for columns in (72, 80, 132):
+        for columns in (44, 60, 80, 132):
             for call in (kl, needle, perplexity, [*kl, "--baselines"],
                          ["eval", "density", small, "--text", text, "--sparse", long],
                          ["eval", "density", small, "--text", text, "--tokens", 300]):
