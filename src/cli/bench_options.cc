@@ -63,11 +63,11 @@ void DeclareReals(OptionSet& options, OptionText text, RealRange range,
       const std::optional<double> number = ParseReal(word, range);
       if (!number.has_value()) {
         return Fail(ErrorCode::kInvalid,
-                    fmt::format("takes numbers from {:g} to {:g} with commas between them, at "
+                    fmt::format("takes numbers from {} to {} with commas between them, at "
                                 "most 64, not '{}'",
                                 range.min, range.max, given));
       }
-      numbers->push_back(*number);
+      if (Result<> added = AddOnce(*number, word, *numbers); !added) return added;
     }
     return {};
   });

@@ -96,7 +96,8 @@ class EvalPerplexityCommand final : public Command {
   Result<> Run(Console& console) override {
     Result<std::string> text = ReadTextOrInput(*text_path_, console.in);
     if (!text) return Forward(text);
-    text = RequireUtf8(std::move(*text), *text_path_);
+    const std::string name = *text_path_ == "-" ? "standard input" : *text_path_;
+    text = RequireUtf8(std::move(*text), name);
     if (!text) return Forward(text);
     const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
@@ -111,10 +112,12 @@ class EvalPerplexityCommand final : public Command {
     std::vector<std::vector<TokenId>> windows = CutWindows(
         *tokens, has_bos ? std::optional<TokenId>(tokenizer.bos()) : std::nullopt, window);
     if (windows.empty()) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("the text has {}, too few for one window of {}; choose a "
-                              "smaller --window",
-                              CountOf(std::ssize(*tokens), "token"), CountText(window)));
+      // The smallest window has two tokens.
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("{}: has {}, too few for one window of {}; give a longer text{}", name,
+                      CountOf(std::ssize(*tokens), "token"), CountText(window),
+                      tokens->size() + (has_bos ? 1 : 0) < 2 ? "" : ", or a smaller --window"));
     }
     if (max_windows_.has_value() && *max_windows_ < static_cast<int64_t>(windows.size())) {
       windows.resize(static_cast<size_t>(*max_windows_));

@@ -81,6 +81,9 @@ class Bench(BatonCase):
         for wrong in [["--clients", "0"], ["--rate", "0"], ["--rate", "nan"], ["--prompt", "0"],
                       ["--shared", "600"], ["--gap-limit", "-1"], ["--max-running", "0"]]:
             self.assertIn(wrong[0], self.fails("bench", "serve", model, *wrong, code=2))
+        for option in ("--rate", "--clients"):
+            self.assertIn(f"{option} takes each thing once, not '2' twice",
+                          self.fails("bench", "serve", model, option, "2,3,2", code=2))
         text = self.fails("bench", "serve", model, "--ctx", "100", "--prompt", "90", code=1)
         self.assertIn("154", text)
 

@@ -370,5 +370,19 @@ class Usage(BatonCase):
         self.assertTrue(re.match("Usage: baton run", self.ok("run", "--bogus", "--help")))
 
 
+class LongValues(BatonCase):
+    def test_a_long_value_does_not_push_the_reason_out(self):
+        value = "7" * 50000
+        for arguments, code, words in (
+                (["run", MODEL, "-p", "x", "--isa", value], 2, "; this machine can run: auto,"),
+                (["run", value, "-p", "x"], 1, ": the name is too long"),
+                (["run", MODEL, "-p", "x", "-f", "./" + value], 1, "': File name too long"),
+                ([value], 2, "baton: unknown command '777"),
+                (["bench", "serve", MODEL, "--rate", value], 2, "--rate takes numbers from 0.001 to 1000000 ")):
+            line = self.fails(*arguments, code=code)
+            self.assertIn(words, line)
+            self.assertLess(len(line), 1100)
+
+
 if __name__ == "__main__":
     main()
