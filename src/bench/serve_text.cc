@@ -48,14 +48,17 @@ Json AsJson(const Percentiles& percentiles) {
 }  // namespace
 
 std::string ServeAsText(const ServeReport& report, size_t columns) {
-  std::string text = MachineAsText(report.machine);
-  text += fmt::format("model        {}, {}\n", report.model_name,
-                      CountOf(report.num_threads, "thread"));
-  text += fmt::format("requests     {}, {} of them shared; answers of {}\n",
-                      CountOf(report.prompt_tokens, "token"), CountText(report.shared_tokens),
-                      CountText(report.output_tokens));
-  text += fmt::format("good         first token within {}, no gap above {}\n\n",
-                      Ms(report.ttft_limit_seconds), Ms(report.gap_limit_seconds));
+  std::string text = MachineAsText(report.machine, columns);
+  const auto line = [&text, columns](std::string_view label, const std::string& value) {
+    text += ReportLine(label, value, columns);
+  };
+  line("model", fmt::format("{}, {}", report.model_name, CountOf(report.num_threads, "thread")));
+  line("requests",
+       fmt::format("{}, {} of them shared; answers of {}", CountOf(report.prompt_tokens, "token"),
+                   CountText(report.shared_tokens), CountText(report.output_tokens)));
+  line("good", fmt::format("first token within {}, no gap above {}", Ms(report.ttft_limit_seconds),
+                           Ms(report.gap_limit_seconds)));
+  text += "\n";
   TextTable table({"load", ">requests", ">ttft p50", ">p99", ">gap p50", ">p99", ">longest",
                    ">tokens/s", ">prompt/s", ">good"});
   for (const ServeRow& row : report.rows) {

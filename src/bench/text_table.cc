@@ -121,14 +121,20 @@ std::string TextTable::ToText(size_t columns) const {
     const TextTable broken = WithBrokenKeys(columns / 2);
     if (broken.Widths()[0] < widths[0]) return broken.ToText(columns);
   }
+  // All parts look alike.
+  const size_t key_width = WidthOf(keys, widths, kGap) + kGap;
+  const bool is_tight = std::any_of(others.begin(), others.end(), [&](size_t other) {
+    return key_width + widths[other] > columns;
+  });
+  const size_t gap = is_tight ? kNarrowGap : kGap;
   std::string text;
   for (size_t next = 0; next < others.size();) {
     Columns shown = keys;
     do {
       shown.push_back(others[next++]);
     } while (next < others.size() &&
-             WidthOf(shown, widths, kGap) + kGap + widths[others[next]] <= columns);
-    text += (text.empty() ? "" : "\n") + Part(shown, widths, kGap);
+             WidthOf(shown, widths, gap) + gap + widths[others[next]] <= columns);
+    text += (text.empty() ? "" : "\n") + Part(shown, widths, gap);
   }
   return text;
 }

@@ -49,6 +49,9 @@ TEST(TextTable, GoesOnBelowWithItsKeys) {
   keyed.AddRow({"10", "20", "30", "40"});
   EXPECT_THAT(LinesOf(keyed.ToText(10)),
               ElementsAre(" n   m   x", "10  20  30", "", " n   m   y", "10  20  40"));
+  // Closer, too, where a part would not fit.
+  EXPECT_THAT(LinesOf(keyed.ToText(9)),
+              ElementsAre(" n  m  x", "10 20 30", "", " n  m  y", "10 20 40"));
 }
 
 TEST(TextTable, NothingIsWiderThanTheScreenIfItsWordsAreNot) {

@@ -135,17 +135,11 @@ class OnATerminal(BatonCase):
                 ["bench", "limits", "--quick"],
                 ["bench", "kernels", "--quick", "--only", "linear", "--type", "Q4_0"],
                 ["simulate", "--rate", 1, "--duration", 20]):
-            terminal = Terminal(list(map(str, arguments)))
-            self.assertEqual(terminal.finish(120), 0, terminal.seen)
-            # What was drawn on the status line is gone; what stands above the first empty line is
-            # not a table.
-            seen = re.sub(rb"[^\n]*\x1b\[K", b"", terminal.seen).decode().replace("\r\n", "\n")
-            if arguments[0] != "simulate":
-                seen = seen.partition("\n\n")[2]
-            self.assertTrue(seen)
-            for line in seen.splitlines():
-                if not line.startswith("note: "):
-                    self.assertLessEqual(len(line), 80, line)
+            for columns in (50, 80):
+                lines = self.on_screen(columns, *arguments)
+                self.assertTrue(lines)
+                for line in lines:
+                    self.assertLessEqual(len(line), columns, lines)
         # Not for a pipe.
         self.assertIn("last KL", self.ok("eval", "kl", small, "--text", text, "--repeat", 0))
 
