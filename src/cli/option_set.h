@@ -82,8 +82,8 @@ class OptionSet {
   // One word of a list.
   void Choice(OptionText text, std::vector<std::string> choices, std::optional<std::string>* value);
 
-  // An option that other commands have and this one has not, by its long name: who gives it is told
-  // what takes its place here.
+  // An option that other commands have and this one has not, by one of its names: who gives it is
+  // told what takes its place here.
   void Elsewhere(std::string name, std::string instead);
 
   // Reads the arguments of the command. Errors: invalid, with a sentence for the user.

@@ -370,6 +370,20 @@ class Usage(BatonCase):
         self.assertTrue(re.match("Usage: baton run", self.ok("run", "--bogus", "--help")))
 
 
+class WhatTakesTheirPlace(BatonCase):
+    def test_options_that_people_try(self):
+        for command, options, words in (
+                ("tokenize", ["-f", "--file", "-p", "--prompt", "--text"],
+                 "tokenize reads the text from standard input: baton tokenize MODEL < FILE"),
+                ("detokenize", ["-f", "--file", "--ids"],
+                 "detokenize reads the ids from standard input: baton detokenize MODEL < FILE"),
+                ("pack", ["-o", "--output"], "pack writes MODEL.packed beside the model, where other "
+                                             "commands look for it")):
+            for option in options:
+                self.assertIn(f"baton {command}: there is no {option} here: {words}",
+                              self.fails(command, MODEL, option, "x", code=2))
+
+
 class LongValues(BatonCase):
     def test_a_long_value_does_not_push_the_reason_out(self):
         value = "7" * 50000
