@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/wrapped_text.h"
 #include "bench/kernel_row.h"
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
@@ -96,8 +97,10 @@ std::string StagesTable(const std::vector<const KernelRow*>& rows, size_t column
     }
     table.AddRow(cells);
   }
-  return "\nkept blocks: share of dense attention's rate; overhead: all else, of estimates x\n"
-         "(2 - density) / 128 of its time, and the stages that it consists of\n" +
+  constexpr std::string_view kLegend =
+      "kept blocks: share of dense attention's rate; overhead: all else, of estimates x (2 - "
+      "density) / 128 of its time, and the stages that it consists of";
+  return "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n" +
          table.ToText(columns);
 }
 
@@ -135,7 +138,7 @@ Json RowJson(const KernelRow& row) {
 }  // namespace
 
 std::string KernelsAsText(const KernelReport& report, size_t columns) {
-  std::string text = MachineAsText(report.machine);
+  std::string text = MachineAsText(report.machine, columns);
   for (size_t begin = 0; begin < report.rows.size();) {
     const std::string section = SectionOf(report.rows[begin]);
     std::vector<const KernelRow*> rows;
@@ -147,12 +150,12 @@ std::string KernelsAsText(const KernelReport& report, size_t columns) {
         fmt::format("\n{}\n{}{}", section, SectionTable(rows, columns), StagesTable(rows, columns));
     begin = end;
   }
-  text +=
-      "\nint8, fma, read: share of what the machine can do at most (8-bit multiply-adds,\n"
-      "f32 fma, reading the same memory), timed in turn with each row. spread: between\n"
-      "quartiles. against 1: time as a multiple of that of 1 row, speed as a multiple\n"
-      "of that of 1 thread.\n";
-  for (const std::string& note : report.notes) text += "note: " + note + "\n";
+  constexpr std::string_view kLegend =
+      "int8, fma, read: share of what the machine can do at most (8-bit multiply-adds, f32 fma, "
+      "reading the same memory), timed in turn with each row. spread: between quartiles. against "
+      "1: time as a multiple of that of 1 row, speed as a multiple of that of 1 thread.";
+  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
+  for (const std::string& note : report.notes) text += ReportNote(note, columns);
   return text;
 }
 

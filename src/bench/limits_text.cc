@@ -27,7 +27,7 @@ Json RateJson(const LimitRate& rate) {
 }  // namespace
 
 std::string LimitsAsText(const LimitsReport& report, size_t columns) {
-  std::string text = MachineAsText(report.machine) + "\n";
+  std::string text = MachineAsText(report.machine, columns) + "\n";
   TextTable arithmetic({"arithmetic", ">threads", ">f32 fma, GMAC/s", ">best", ">spread",
                         ">int8, GMAC/s", ">best", ">spread"},
                        /*num_keys=*/2);
@@ -44,7 +44,7 @@ std::string LimitsAsText(const LimitsReport& report, size_t columns) {
                   Giga(limit.rate.median), Giga(limit.rate.best), Percent(limit.rate.spread)});
   }
   text += arithmetic.ToText(columns) + "\n" + reads.ToText(columns);
-  for (const std::string& note : report.notes) text += "note: " + note + "\n";
+  for (const std::string& note : report.notes) text += ReportNote(note, columns);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "kernels/isa.h"
 
 namespace baton {
@@ -16,7 +17,7 @@ std::string SizeText(uint64_t bytes) {
 
 }  // namespace
 
-std::string MachineAsText(const Machine& machine) {
+std::string MachineAsText(const Machine& machine, size_t columns) {
   std::string caches;
   for (const Cache& cache : machine.caches) {
     const std::string shared =
@@ -28,13 +29,24 @@ std::string MachineAsText(const Machine& machine) {
   for (const Isa isa : RunnableIsas()) {
     isas += (isas.empty() ? "" : ", ") + std::string(IsaName(isa));
   }
-  std::string text = fmt::format("CPU          {}, {} to use ({})\n", machine.cpu_name,
-                                 machine.num_cpus, CountOf(machine.num_cores, "core"));
-  text += fmt::format("caches       {}\n", caches.empty() ? "unknown" : caches);
-  text += fmt::format("memory       {:.1f} GiB\n",
-                      static_cast<double>(machine.memory_bytes) / (1 << 30));
-  text += fmt::format("instructions {}\n", isas);
-  return text;
+  return ReportLine("CPU",
+                    fmt::format("{}, {} to use ({})", machine.cpu_name, machine.num_cpus,
+                                CountOf(machine.num_cores, "core")),
+                    columns) +
+         ReportLine("caches", caches.empty() ? "unknown" : caches, columns) +
+         ReportLine(
+             "memory",
+             fmt::format("{:.1f} GiB", static_cast<double>(machine.memory_bytes) / (1 << 30)),
+             columns) +
+         ReportLine("instructions", isas, columns);
+}
+
+std::string ReportLine(std::string_view label, std::string_view value, size_t columns) {
+  return LabelledLine(label, value, {.columns = columns, .indent = 13});
+}
+
+std::string ReportNote(std::string_view text, size_t columns) {
+  return WrapWords(fmt::format("note: {}", text), {.columns = columns, .indent = 2}) + "\n";
 }
 
 nlohmann::ordered_json MachineAsJson(const Machine& machine) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
 #include "bench/model_suite.h"
@@ -47,15 +48,20 @@ std::string ModelName(const ModelReport& report) {
 }  // namespace
 
 std::string ModelAsText(const ModelReport& report, size_t columns) {
-  std::string text = MachineAsText(report.machine);
-  text += fmt::format("model        {} ({})\n", ModelName(report), report.architecture);
-  text += fmt::format("weights      {}\n", report.weight_types);
-  text += fmt::format("computed     {}, precision {}, chunks of {}, loaded in {:.2f} s{}\n",
-                      IsaName(report.isa), PrecisionWord(report.precision), report.chunk_tokens,
-                      report.load_seconds, report.is_packed ? ", packed" : "");
-  text += fmt::format("memory       {} weights, {} cache, {} workspace; {} resident at most\n\n",
-                      MiB(report.weight_bytes), MiB(report.kv_bytes), MiB(report.workspace_bytes),
-                      MiB(report.peak_resident_bytes));
+  std::string text = MachineAsText(report.machine, columns);
+  const auto line = [&text, columns](std::string_view label, const std::string& value) {
+    text += ReportLine(label, value, columns);
+  };
+  line("model", fmt::format("{} ({})", ModelName(report), report.architecture));
+  line("weights", report.weight_types);
+  line("computed",
+       fmt::format("{}, precision {}, chunks of {}, loaded in {:.2f} s{}", IsaName(report.isa),
+                   PrecisionWord(report.precision), report.chunk_tokens, report.load_seconds,
+                   report.is_packed ? ", packed" : ""));
+  line("memory", fmt::format("{} weights, {} cache, {} workspace; {} resident at most",
+                             MiB(report.weight_bytes), MiB(report.kv_bytes),
+                             MiB(report.workspace_bytes), MiB(report.peak_resident_bytes)));
+  text += "\n";
   TextTable table({"phase", ">threads", ">prompt", ">depth", ">sequences", ">tokens/s", ">time",
                    ">limit", ">share", "bound by", ">spread"},
                   /*num_keys=*/5);
@@ -69,11 +75,11 @@ std::string ModelAsText(const ModelReport& report, size_t columns) {
                   row.bound_by, fmt::format("{:.0f}%", 100 * row.seconds.spread)});
   }
   text += table.ToText(columns);
-  text +=
-      "\nlimit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at\n"
-      "the speed of reading the same memory, whichever binds; measured in turn with\n"
-      "each row.\n";
-  for (const std::string& note : report.notes) text += "note: " + note + "\n";
+  constexpr std::string_view kLegend =
+      "limit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at the speed of "
+      "reading the same memory, whichever binds; measured in turn with each row.";
+  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
+  for (const std::string& note : report.notes) text += ReportNote(note, columns);
   return text;
 }
 

@@ -23,6 +23,11 @@ namespace {
 
 // Tokens of a stream before a long prompt arrives, and after it was read.
 constexpr int64_t kTokensAround = 24;
+// Between two words on how far a load is.
+constexpr std::chrono::duration<double> kTellSeconds(0.5);
+// Of the random streams of a seed.
+constexpr uint64_t kPromptStream = 1;
+constexpr uint64_t kArrivalStream = 2;
 
 double SecondsNow(SteadyClock& clock) {
   return static_cast<double>(clock.NowNs()) * 1e-9;
@@ -42,11 +47,15 @@ class Bell {
     std::unique_lock lock(mutex_);
     condition_.wait(lock, done);
   }
-  // As Await, at most until a time.
-  template <typename Done>
-  void AwaitUntil(double seconds_from_now, const Done& done) {
+  // The same; calls `tell` while it waits.
+  template <typename Done, typename Tell>
+  void Await(const Done& done, const Tell& tell) {
     std::unique_lock lock(mutex_);
-    condition_.wait_for(lock, std::chrono::duration<double>(std::max(seconds_from_now, 0.0)), done);
+    while (!condition_.wait_for(lock, kTellSeconds, done)) {
+      lock.unlock();
+      tell();
+      lock.lock();
+    }
   }
   std::mutex& mutex() { return mutex_; }
 
@@ -149,8 +158,11 @@ class RunningEngine {
 
 class ServeBench {
  public:
-  ServeBench(const ServeSuiteOptions& options, LoadedModel& model)
-      : options_(options), model_(model), random_({.seed = options.seed, .stream = 1}) {
+  ServeBench(const ServeSuiteOptions& options, const ServeProgress& progress, LoadedModel& model)
+      : options_(options),
+        progress_(progress),
+        model_(model),
+        random_({.seed = options.seed, .stream = kPromptStream}) {
     for (int64_t i = 0; i < options.shared_tokens; ++i) shared_.push_back(AnyToken());
   }
 
@@ -220,6 +232,7 @@ class ServeBench {
   struct Served {
     std::vector<std::shared_ptr<Client>> clients = {};
     int64_t num_refused = 0;
+    double last_arrival = 0;  // by the clock
     double seconds = 0;
   };
 
@@ -255,25 +268,55 @@ class ServeBench {
     });
   }
 
+  // Of the requests of a load that arrived. Requires: the bell's lock.
+  static int64_t NumAnswered(const Served& served) {
+    return std::ranges::count_if(served.clients,
+                                 [](const auto& client) { return client->is_done(); });
+  }
+
+  // Says how far a load is, unless that was said just now.
+  void Tell(const Served& served) {
+    const double now = SecondsNow(clock_);
+    if (now - told_ < kTellSeconds.count()) return;
+    told_ = now;
+    ServeMoment moment{.num_answered = served.num_refused,
+                       .num_requests = options_.num_requests,
+                       .least_left_seconds = std::max(0.0, served.last_arrival - now)};
+    {
+      const std::lock_guard lock(bell_.mutex());
+      moment.num_answered += NumAnswered(served);
+    }
+    progress_.goes_on(moment);
+  }
+
+  void SleepUntil(double when, const Served& served) {
+    for (double left = when - SecondsNow(clock_); left > 0; left = when - SecondsNow(clock_)) {
+      std::this_thread::sleep_for(std::min(std::chrono::duration<double>(left), kTellSeconds));
+      Tell(served);
+    }
+  }
+
   Result<ServeRow> Load(const LoadKind& kind) {
     Result<std::unique_ptr<Engine>> engine = MakeEngine();
     if (!engine) return Forward(engine);
     Served served;
     std::vector<std::shared_ptr<Client>>& clients = served.clients;
+    const auto tell = [&] { Tell(served); };
+    std::vector<double> arrivals;
+    if (kind.clients == 0) {
+      arrivals = ArrivalsOf(options_.num_requests, {.rate = kind.rate, .seed = options_.seed});
+    }
     {
       const RunningEngine running(**engine);
       const double first = SecondsNow(clock_);
-      double due = first;
+      told_ = first;
+      served.last_arrival = first + (arrivals.empty() ? 0 : arrivals.back());
       for (int64_t i = 0; i < options_.num_requests; ++i) {
         if (kind.clients > 0) {
-          bell_.Await([&] {
-            return std::ranges::count_if(clients, [](const auto& client) {
-                     return !client->is_done();
-                   }) < kind.clients;
-          });
+          bell_.Await([&] { return std::ssize(clients) - NumAnswered(served) < kind.clients; },
+                      tell);
         } else {
-          bell_.AwaitUntil(due - SecondsNow(clock_), [] { return false; });
-          due += -std::log(1.0 - random_.NextUniform()) / kind.rate;
+          SleepUntil(first + arrivals[static_cast<size_t>(i)], served);
         }
         Result<std::shared_ptr<Client>> client =
             Submit(**engine, Request(AnyTokens(options_.prompt_tokens), options_.output_tokens));
@@ -284,10 +327,14 @@ class ServeBench {
         } else {
           return Forward(client);
         }
+        Tell(served);
       }
-      bell_.Await([&] {
-        return std::ranges::all_of(clients, [](const auto& client) { return client->is_done(); });
-      });
+      bell_.Await(
+          [&] {
+            return std::ranges::all_of(clients,
+                                       [](const auto& client) { return client->is_done(); });
+          },
+          tell);
       served.seconds = SecondsNow(clock_) - first;
     }
     return RowOf(kind, served, (*engine)->Status());
@@ -341,10 +388,12 @@ class ServeBench {
   }
 
   const ServeSuiteOptions& options_;
+  const ServeProgress& progress_;
   LoadedModel& model_;
   RandomStream random_;
   std::vector<TokenId> shared_;
   SteadyClock clock_;
+  double told_ = 0;  // when it was last said how far a load is
   Bell bell_;
 };
 
@@ -360,9 +409,19 @@ Percentiles PercentilesOf(std::vector<double> values) {
   return {.p50 = at(0.50), .p90 = at(0.90), .p99 = at(0.99), .max = values.back()};
 }
 
-Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProgress& progress,
-                               const LoadProgress& load_progress) {
-  Result<LoadedModel> model = LoadModel(options.load, load_progress);
+std::vector<double> ArrivalsOf(int64_t num_requests, const ArrivalLaw& law) {
+  RandomStream random({.seed = law.seed, .stream = kArrivalStream});
+  std::vector<double> arrivals;
+  double due = 0;
+  for (int64_t i = 0; i < num_requests; ++i) {
+    arrivals.push_back(due);
+    due += -std::log(1.0 - random.NextUniform()) / law.rate;
+  }
+  return arrivals;
+}
+
+Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const ServeProgress& progress) {
+  Result<LoadedModel> model = LoadModel(options.load, progress.loads);
   if (!model) return Forward(model);
   const int64_t longest =
       std::max(options.prompt_tokens + options.output_tokens,
@@ -385,23 +444,24 @@ Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProg
                      .gap_limit_seconds = options.gap_limit_seconds,
                      .rows = {},
                      .long_rows = {}};
-  ServeBench bench(options, *model);
+  ServeBench bench(options, progress, *model);
   for (const int64_t clients : options.clients) {
-    progress(CountOf(clients, "client"));
+    progress.begins(CountOf(clients, "client"));
     Result<ServeRow> row = bench.Closed(clients);
     if (!row) return Forward(row);
     report.rows.push_back(*row);
   }
   for (const double rate : options.rates) {
-    progress(fmt::format("{:g} requests/s", rate));
+    progress.begins(fmt::format("{:g} requests/s", rate));
     Result<ServeRow> row = bench.Open(rate);
     if (!row) return Forward(row);
     report.rows.push_back(*row);
   }
   if (options.long_prompt_tokens == 0) return report;
   for (const int64_t clients : options.clients) {
-    progress(fmt::format("a prompt of {} among {}", CountOf(options.long_prompt_tokens, "token"),
-                         CountOf(clients, "stream")));
+    progress.begins(fmt::format("a prompt of {} among {}",
+                                CountOf(options.long_prompt_tokens, "token"),
+                                CountOf(clients, "stream")));
     Result<LongPromptRow> row = bench.LongPrompt(clients);
     if (!row) return Forward(row);
     report.long_rows.push_back(*row);

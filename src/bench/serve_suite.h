@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -94,9 +95,30 @@ struct ServeReport {
   std::vector<LongPromptRow> long_rows;
 };
 
+// When the requests of an open load arrive, counted from the first: exponential gaps, a function of
+// seed and rate. Units: seconds.
+struct ArrivalLaw {
+  double rate = 0;  // per second
+  uint64_t seed = 0;
+};
+std::vector<double> ArrivalsOf(int64_t num_requests, const ArrivalLaw& law);
+
+// How far a load is.
+struct ServeMoment {
+  int64_t num_answered = 0;  // or refused
+  int64_t num_requests = 0;
+  double least_left_seconds = 0;  // until the last one arrives
+};
+
+// Who hears how far it is. Threads: that of BenchServe.
+struct ServeProgress {
+  LoadProgress loads;
+  BenchProgress begins;                             // a row of the report
+  std::function<void(const ServeMoment&)> goes_on;  // once a second or more often, within a load
+};
+
 // Errors: as LoadModel and Engine::Make; invalid (prompt and answer exceed the context).
-Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const BenchProgress& progress,
-                               const LoadProgress& load_progress);
+Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const ServeProgress& progress);
 
 // A table of at most 100 columns; one JSON object; times and rates by load.
 // `columns`: of the screen, 0 for any width (TextTable::ToText).

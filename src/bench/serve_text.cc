@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "bench/machine_text.h"
 #include "bench/plot.h"
 #include "bench/serve_suite.h"
@@ -16,11 +18,20 @@ using Json = nlohmann::ordered_json;
 
 std::string LoadWord(const ServeRow& row) {
   if (row.rate > 0) return fmt::format("{:g} req/s", row.rate);
-  return fmt::format("{} client{}", row.clients, row.clients == 1 ? "" : "s");
+  return CountOf(row.clients, "client");
 }
 
 std::string Ms(double seconds) {
-  return seconds >= 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
+  return seconds >= 10 ? TenthsText(seconds) + " s" : TenthsText(seconds * 1e3) + " ms";
+}
+
+// Of a whole load.
+std::string Seconds(double seconds) {
+  return seconds >= 1000 ? TenthsText(seconds) : fmt::format("{:.2f}", seconds);
+}
+
+std::string Rounded(double rate) {
+  return CountText(std::llround(rate));
 }
 
 std::string Percent(double share) {
@@ -37,44 +48,47 @@ Json AsJson(const Percentiles& percentiles) {
 }  // namespace
 
 std::string ServeAsText(const ServeReport& report, size_t columns) {
-  std::string text = MachineAsText(report.machine);
-  text += fmt::format("model        {}, {}\n", report.model_name,
-                      CountOf(report.num_threads, "thread"));
-  text += fmt::format("requests     {}, {} of them shared; answers of {}\n",
-                      CountOf(report.prompt_tokens, "token"), report.shared_tokens,
-                      report.output_tokens);
-  text += fmt::format("good         first token within {}, no gap above {}\n\n",
-                      Ms(report.ttft_limit_seconds), Ms(report.gap_limit_seconds));
+  std::string text = MachineAsText(report.machine, columns);
+  const auto line = [&text, columns](std::string_view label, const std::string& value) {
+    text += ReportLine(label, value, columns);
+  };
+  line("model", fmt::format("{}, {}", report.model_name, CountOf(report.num_threads, "thread")));
+  line("requests",
+       fmt::format("{}, {} of them shared; answers of {}", CountOf(report.prompt_tokens, "token"),
+                   CountText(report.shared_tokens), CountText(report.output_tokens)));
+  line("good", fmt::format("first token within {}, no gap above {}", Ms(report.ttft_limit_seconds),
+                           Ms(report.gap_limit_seconds)));
+  text += "\n";
   TextTable table({"load", ">requests", ">ttft p50", ">p99", ">gap p50", ">p99", ">longest",
                    ">tokens/s", ">prompt/s", ">good"});
   for (const ServeRow& row : report.rows) {
-    table.AddRow({LoadWord(row), std::to_string(row.num_requests), Ms(row.ttft.p50),
-                  Ms(row.ttft.p99), Ms(row.gaps.p50), Ms(row.gaps.p99), Ms(row.gaps.max),
-                  fmt::format("{:.0f}", row.output_rate), fmt::format("{:.0f}", row.prompt_rate),
-                  Percent(row.good_share)});
+    table.AddRow({LoadWord(row), CountText(row.num_requests), Ms(row.ttft.p50), Ms(row.ttft.p99),
+                  Ms(row.gaps.p50), Ms(row.gaps.p99), Ms(row.gaps.max), Rounded(row.output_rate),
+                  Rounded(row.prompt_rate), Percent(row.good_share)});
   }
   text += table.ToText(columns);
   TextTable more({"load", ">refused", ">seconds", ">in a step", ">cached", ">preempted",
                   ">sampling", ">engine"});
   for (const ServeRow& row : report.rows) {
-    more.AddRow({LoadWord(row), std::to_string(row.num_refused), fmt::format("{:.2f}", row.seconds),
+    more.AddRow({LoadWord(row), CountText(row.num_refused), Seconds(row.seconds),
                  fmt::format("{:.1f}", row.mean_running), Percent(row.cached_share),
-                 std::to_string(row.preemptions), Percent(row.sampling_share),
+                 CountText(row.preemptions), Percent(row.sampling_share),
                  Percent(row.other_share)});
   }
   text += "\n" + more.ToText(columns);
-  text +=
-      "\nrefused: of the requests, by the full queue; in a step: requests, on average;\n"
-      "sampling, engine: their share of the steps' time.\n";
+  constexpr std::string_view kLegend =
+      "refused: of the requests, by the full queue; in a step: requests, on average; sampling, "
+      "engine: their share of the steps' time.";
+  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
   if (report.long_rows.empty()) return text;
   TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
                    ">after", ">longest gap", ">ratio"},
                   /*num_keys=*/2);
   for (const LongPromptRow& row : report.long_rows) {
-    longs.AddRow(
-        {std::to_string(row.clients), std::to_string(row.prompt_tokens), Ms(row.alone_ttft),
-         Ms(row.ttft), fmt::format("{:.2f}", row.ttft / row.alone_ttft), Ms(row.gap_before),
-         Ms(row.gap_after), Ms(row.longest_gap), fmt::format("{:.2f}", row.longest_gap_steps)});
+    longs.AddRow({CountText(row.clients), CountText(row.prompt_tokens), Ms(row.alone_ttft),
+                  Ms(row.ttft), fmt::format("{:.2f}", row.ttft / row.alone_ttft),
+                  Ms(row.gap_before), Ms(row.gap_after), Ms(row.longest_gap),
+                  fmt::format("{:.2f}", row.longest_gap_steps)});
   }
   return text + "\n" + longs.ToText(columns);
 }
@@ -127,8 +141,8 @@ std::string ServeAsJson(const ServeReport& report) {
 std::string ServeAsSvg(const ServeReport& report) {
   Plot plot = {.title = report.model_name,
                .subtitle = fmt::format("prompts of {}, answers of {}; {}",
-                                       CountOf(report.prompt_tokens, "token"), report.output_tokens,
-                                       report.machine.cpu_name),
+                                       CountOf(report.prompt_tokens, "token"),
+                                       CountText(report.output_tokens), report.machine.cpu_name),
                .panels = {}};
   for (const bool is_open : {false, true}) {
     const std::string load = is_open ? "requests per second" : "clients";

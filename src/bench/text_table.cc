@@ -4,19 +4,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/wrapped_text.h"
 
 namespace baton {
 namespace {
 
 constexpr size_t kGap = 2;
 constexpr size_t kNarrowGap = 1;
-
-// Columns on a screen: bytes that do not go on with a character of UTF-8.
-size_t WidthOf(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
 
 // Of columns beside each other.
 size_t WidthOf(const std::vector<size_t>& shown, const std::vector<size_t>& widths, size_t gap) {
@@ -33,7 +27,7 @@ std::vector<std::string> LinesOf(const std::string& text, size_t most) {
     const size_t end = std::min(text.find(' ', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
     // What goes on is moved in.
-    if (!lines.back().empty() && WidthOf(lines.back()) + 1 + WidthOf(word) > most) {
+    if (!lines.back().empty() && ScreenColumns(lines.back()) + 1 + ScreenColumns(word) > most) {
       lines.push_back("  " + word);
     } else {
       lines.back() += (lines.back().empty() ? "" : " ") + word;
@@ -43,44 +37,7 @@ std::vector<std::string> LinesOf(const std::string& text, size_t most) {
   return lines;
 }
 
-// The word, or as many of its items as fit; at least one.
-std::string_view FirstPiece(std::string_view word, size_t most) {
-  if (WidthOf(std::string(word)) <= most) return word;
-  size_t end = 0;
-  for (size_t comma = word.find(','); comma != std::string_view::npos;
-       comma = word.find(',', comma + 1)) {
-    if (end > 0 && WidthOf(std::string(word.substr(0, comma + 1))) > most) break;
-    end = comma + 1;
-  }
-  return end == 0 ? word : word.substr(0, end);
-}
-
 }  // namespace
-
-std::string WrapWords(std::string_view text, const WrapShape& shape) {
-  const size_t columns = shape.columns == 0 ? kPipeColumns : shape.columns;
-  // On a screen that is narrower than the indent, a word a line.
-  const size_t most = columns > shape.indent ? columns - shape.indent : 1;
-  std::string wrapped;
-  std::string line;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    const std::string_view piece = FirstPiece(word, most);
-    if (!line.empty() && WidthOf(line) + WidthOf(std::string(piece)) > most) {
-      line.erase(line.find_last_not_of(' ') + 1);
-      wrapped += line + "\n" + std::string(shape.indent, ' ');
-      line.clear();
-    }
-    line += piece;
-    text.remove_prefix(piece.size());
-    if (text.starts_with(' ')) {
-      line += ' ';
-      text.remove_prefix(1);
-    }
-  }
-  line.erase(line.find_last_not_of(' ') + 1);
-  return wrapped + line;
-}
 
 TextTable::TextTable(const std::vector<std::string>& columns, size_t num_keys)
     : num_keys_(num_keys) {
@@ -101,10 +58,10 @@ void TextTable::AddRow(std::vector<std::string> cells) {
 std::vector<size_t> TextTable::Widths() const {
   std::vector<size_t> widths(names_.size(), 0);
   for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], ScreenColumns(row[i]));
   }
   for (size_t i = 0; i < names_.size(); ++i) {
-    if (widths[i] > 0) widths[i] = std::max(widths[i], WidthOf(names_[i]));
+    if (widths[i] > 0) widths[i] = std::max(widths[i], ScreenColumns(names_[i]));
   }
   return widths;
 }
@@ -122,7 +79,7 @@ std::string TextTable::Part(const Columns& shown, const std::vector<size_t>& wid
     std::string line;
     for (const size_t i : shown) {
       if (!line.empty()) line += std::string(gap, ' ');
-      const std::string blanks(widths[i] - WidthOf(cells[i]), ' ');
+      const std::string blanks(widths[i] - ScreenColumns(cells[i]), ' ');
       line += is_number_[i] ? blanks + cells[i] : cells[i] + blanks;
     }
     line.erase(line.find_last_not_of(' ') + 1);
@@ -164,14 +121,20 @@ std::string TextTable::ToText(size_t columns) const {
     const TextTable broken = WithBrokenKeys(columns / 2);
     if (broken.Widths()[0] < widths[0]) return broken.ToText(columns);
   }
+  // All parts look alike.
+  const size_t key_width = WidthOf(keys, widths, kGap) + kGap;
+  const bool is_tight = std::any_of(others.begin(), others.end(), [&](size_t other) {
+    return key_width + widths[other] > columns;
+  });
+  const size_t gap = is_tight ? kNarrowGap : kGap;
   std::string text;
   for (size_t next = 0; next < others.size();) {
     Columns shown = keys;
     do {
       shown.push_back(others[next++]);
     } while (next < others.size() &&
-             WidthOf(shown, widths, kGap) + kGap + widths[others[next]] <= columns);
-    text += (text.empty() ? "" : "\n") + Part(shown, widths, kGap);
+             WidthOf(shown, widths, gap) + gap + widths[others[next]] <= columns);
+    text += (text.empty() ? "" : "\n") + Part(shown, widths, gap);
   }
   return text;
 }

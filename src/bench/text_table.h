@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace baton {
@@ -43,17 +42,5 @@ class TextTable {
   std::vector<bool> is_number_;
   std::vector<std::vector<std::string>> rows_;
 };
-
-// Columns of running text that is on no screen.
-inline constexpr size_t kPipeColumns = 80;
-
-// Breaks text at blanks, and a word that is longer than a line behind its commas, so that no line
-// is wider than the screen; 0: no screen. Lines but the first begin with `indent` blanks, and the
-// first one leaves as much room.
-struct WrapShape {
-  size_t columns = 0;
-  size_t indent = 0;
-};
-std::string WrapWords(std::string_view text, const WrapShape& shape);
 
 }  // namespace baton

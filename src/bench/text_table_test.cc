@@ -49,6 +49,9 @@ TEST(TextTable, GoesOnBelowWithItsKeys) {
   keyed.AddRow({"10", "20", "30", "40"});
   EXPECT_THAT(LinesOf(keyed.ToText(10)),
               ElementsAre(" n   m   x", "10  20  30", "", " n   m   y", "10  20  40"));
+  // Closer, too, where a part would not fit.
+  EXPECT_THAT(LinesOf(keyed.ToText(9)),
+              ElementsAre(" n  m  x", "10 20 30", "", " n  m  y", "10 20 40"));
 }
 
 TEST(TextTable, NothingIsWiderThanTheScreenIfItsWordsAreNot) {
@@ -68,22 +71,6 @@ TEST(TextTable, NothingIsWiderThanTheScreenIfItsWordsAreNot) {
                           "rule=share:0.15         0.366 0.0147 0.0600 0.1700 0.4400",
                           "  dense-layers=6,7", "  dense-heads=17:1,18:2",
                           "default                 0.356 0.0233 0.0900 0.2800 0.7200"));
-}
-
-TEST(WrapWords, BreaksAtBlanksAndLongWordsBehindCommas) {
-  EXPECT_EQ(WrapWords("one two three", {.columns = 8, .indent = 0}), "one two\nthree");
-  EXPECT_EQ(WrapWords("one two three", {.columns = 8, .indent = 3}), "one\n   two\n   three");
-  EXPECT_EQ(WrapWords("a list=1:2,3:4,5:6 b", {.columns = 10, .indent = 0}),
-            "a\nlist=1:2,\n3:4,5:6 b");
-  EXPECT_EQ(WrapWords("unbreakable,x", {.columns = 5, .indent = 2}), "unbreakable,\n  x");
-  // Umlauts are one column.
-  EXPECT_EQ(WrapWords("\u00fc\u00fc \u00fc\u00fc", {.columns = 5, .indent = 0}),
-            "\u00fc\u00fc \u00fc\u00fc");
-  EXPECT_EQ(WrapWords("", {.columns = 5, .indent = 2}), "");
-  EXPECT_EQ(WrapWords("two  blanks", {.columns = 50, .indent = 0}), "two  blanks");
-  EXPECT_EQ(WrapWords(std::string(50, 'a') + " " + std::string(50, 'b'), {}),
-            std::string(50, 'a') + "\n" + std::string(50, 'b'));
-  EXPECT_EQ(WrapWords("a b", {.columns = 2, .indent = 9}), "a\n         b");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/near_match.h"
 #include "base/number_text.h"
+#include "base/whole_number.h"
 #include "bench/kernel_suite.h"
 #include "cli/bench_options.h"
 
@@ -182,8 +183,8 @@ class BenchKernelsCommand final : public Command {
     for (int64_t* extent : {&extents.num_rows, &extents.num_outputs, &extents.num_inputs}) {
       const size_t end = std::min(given.find('x', begin), given.size());
       const std::optional<int64_t> number =
-          ParseInteger(given.substr(std::min(begin, end), end - std::min(begin, end)),
-                       {.min = 1, .max = kMostExtent});
+          WholeIn(given.substr(std::min(begin, end), end - std::min(begin, end)),
+                  {.min = 1, .max = kMostExtent});
       is_shape = is_shape && number.has_value();
       *extent = number.value_or(0);
       begin = end + 1;

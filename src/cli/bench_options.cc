@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/whole_number.h"
 #include "engine/available_memory.h"
 #include "threads/cpu_topology.h"
 #include "threads/pool.h"
@@ -42,7 +43,7 @@ void DeclareIntegers(OptionSet& options, OptionText text, IntegerRange range,
                      std::vector<int64_t>* numbers) {
   options.Parsed(std::move(text), [range, numbers](const std::string& given) -> Result<> {
     for (const std::string& word : SplitList(given)) {
-      const std::optional<int64_t> number = ParseInteger(word, range);
+      const std::optional<int64_t> number = WholeIn(word, range);
       if (!number.has_value()) {
         return Fail(ErrorCode::kInvalid,
                     fmt::format("takes whole numbers from {} to {} with commas between them, at "
@@ -62,11 +63,11 @@ void DeclareReals(OptionSet& options, OptionText text, RealRange range,
       const std::optional<double> number = ParseReal(word, range);
       if (!number.has_value()) {
         return Fail(ErrorCode::kInvalid,
-                    fmt::format("takes numbers from {:g} to {:g} with commas between them, at "
+                    fmt::format("takes numbers from {} to {} with commas between them, at "
                                 "most 64, not '{}'",
                                 range.min, range.max, given));
       }
-      numbers->push_back(*number);
+      if (Result<> added = AddOnce(*number, word, *numbers); !added) return added;
     }
     return {};
   });

@@ -12,6 +12,7 @@
 #include "cli/bench_options.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
+#include "cli/note.h"
 #include "cli/progress.h"
 #include "cli/report_output.h"
 #include "model/model_spec.h"
@@ -22,6 +23,8 @@ namespace {
 constexpr int64_t kMostClients = 1024;
 constexpr int64_t kUsualRunning = 16;
 constexpr int64_t kMostRequests = 1'000'000;
+// Arrivals that take longer are told of in front.
+constexpr double kNoteSeconds = 60;
 
 class BenchServeCommand final : public Command {
  public:
@@ -124,6 +127,7 @@ class BenchServeCommand final : public Command {
     load->kv_tokens = kv_tokens_;
     ServeSuiteOptions suite = Suite();
     suite.load = *std::move(load);
+    NoteArrivals(suite, console);
     const Result<ServeReport> report = Measure(suite, console);
     console.status.Clear();
     if (!report) return compute_.Finish(Forward(report), console);
@@ -177,13 +181,53 @@ class BenchServeCommand final : public Command {
   }
 
   static Result<ServeReport> Measure(const ServeSuiteOptions& suite, Console& console) {
-    Progress loading(console.status, console.clock,
-                     {.what = "Loading", .unit = ProgressUnit::kBytes, .columns = console.columns});
+    std::optional<Progress> progress;
+    const auto show = [&](const std::string& what, ProgressUnit unit, Output* lines) {
+      progress.emplace(console.status, console.clock,
+                       Progress::Options{
+                           .what = what, .unit = unit, .columns = console.columns, .lines = lines});
+    };
+    show("Loading", ProgressUnit::kBytes, nullptr);
     return BenchServe(
-        suite, [&console](const std::string& what) { ShowStatus(console, what); },
-        [&loading](uint64_t done, uint64_t total) {
-          loading.Update(static_cast<int64_t>(done), static_cast<int64_t>(total));
-        });
+        suite, {.loads =
+                    [&](uint64_t done, uint64_t total) {
+                      progress->Update(static_cast<int64_t>(done), static_cast<int64_t>(total));
+                    },
+                .begins =
+                    [&](const std::string& what) {
+                      show(what, ProgressUnit::kRequests, &console.err);
+                      ShowStatus(console, what);
+                    },
+                .goes_on =
+                    [&](const ServeMoment& moment) {
+                      progress->UpdateWithLeast(moment.num_answered, moment.num_requests,
+                                                moment.least_left_seconds);
+                    }});
+  }
+
+  // Arrivals that take minutes are no slip of the engine.
+  void NoteArrivals(const ServeSuiteOptions& suite, Console& console) const {
+    double all_seconds = 0;
+    double slowest = 0;
+    double slowest_seconds = 0;
+    for (const double rate : suite.rates) {
+      const double seconds =
+          ArrivalsOf(suite.num_requests, {.rate = rate, .seed = suite.seed}).back();
+      all_seconds += seconds;
+      if (seconds < slowest_seconds) continue;
+      slowest = rate;
+      slowest_seconds = seconds;
+    }
+    if (all_seconds < kNoteSeconds) return;
+    const std::string all =
+        suite.rates.size() == 1
+            ? std::string()
+            : fmt::format(" ({} at all {} rates)", DurationText(all_seconds), suite.rates.size());
+    Note(fmt::format("the arrivals of {} take {} at {:g} per second{}; fewer --requests or a "
+                     "higher --rate take less",
+                     CountOf(suite.num_requests, "request"), DurationText(slowest_seconds), slowest,
+                     all),
+         console);
   }
 
   ModelArgument model_;

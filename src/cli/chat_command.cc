@@ -91,7 +91,7 @@ class ChatSession {
   void Tell(std::string_view text) { (void)console_.err.Write(text); }
   void Complain(const std::string& message) {
     ++num_failures_;
-    Tell(fmt::format("baton chat: {}\n", Printable(message, kMaxComplaintBytes)));
+    Tell(fmt::format("baton chat: {}\n", PrintableEnds(message, kMaxComplaintBytes)));
   }
 
   // A person has seen what failed; a script looks at the exit status.

@@ -28,6 +28,10 @@ class DetokenizeCommand final : public Command {
                   .value = "",
                   .help = "Leave out special tokens instead of writing their names"},
                  &no_special_);
+    for (const char* const name : {"-f", "--file", "--ids"}) {
+      options.Elsewhere(
+          name, "detokenize reads the ids from standard input: baton detokenize MODEL < FILE");
+    }
   }
 
   Result<> Check() override { return model_.Check(); }

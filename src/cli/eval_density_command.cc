@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/whole_number.h"
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
@@ -72,10 +73,8 @@ class EvalDensityCommand final : public Command {
     const size_t mark = given.find(':');
     const IntegerRange range = {.min = 0, .max = kMaxIndex};
     if (mark != std::string::npos) {
-      const std::optional<int64_t> layer =
-          ParseInteger(std::string_view(given).substr(0, mark), range);
-      const std::optional<int64_t> head =
-          ParseInteger(std::string_view(given).substr(mark + 1), range);
+      const std::optional<int64_t> layer = WholeIn(std::string_view(given).substr(0, mark), range);
+      const std::optional<int64_t> head = WholeIn(std::string_view(given).substr(mark + 1), range);
       if (layer.has_value() && head.has_value()) {
         map_ = {.layer = static_cast<int>(*layer), .kv_head = static_cast<int>(*head)};
         return {};

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
-#include "bench/text_table.h"
+#include "base/wrapped_text.h"
 #include "cli/eval_text.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
@@ -40,13 +40,16 @@ std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window,
 
 std::string FiguresAsText(const PerplexityFigures& figures, int64_t window,
                           const std::optional<SparsePolicy>& policy, size_t columns) {
-  constexpr size_t kIndent = 13;  // of what stands behind "policy"
-  return fmt::format(
-      "perplexity   {:.6f}  ({} in {} of {})\nsecond half  {:.6f}  ({})\npolicy       {}\n",
-      figures.perplexity(), CountOf(figures.count, "target"),
-      CountOf(std::ssize(figures.window_nll), "window"), CountOf(window, "token"),
-      figures.second_half_perplexity(), CountOf(figures.second_half_count, "target"),
-      WrapWords(PrefillText(policy), {.columns = columns, .indent = kIndent}));
+  const auto line = [columns](std::string_view label, const std::string& value) {
+    return LabelledLine(label, value, {.columns = columns, .indent = 13});
+  };
+  return line("perplexity", fmt::format("{:.6f}  ({} in {} of {})", figures.perplexity(),
+                                        CountOf(figures.count, "target"),
+                                        CountOf(std::ssize(figures.window_nll), "window"),
+                                        CountOf(window, "token"))) +
+         line("second half", fmt::format("{:.6f}  ({})", figures.second_half_perplexity(),
+                                         CountOf(figures.second_half_count, "target"))) +
+         line("policy", PrefillText(policy));
 }
 
 class EvalPerplexityCommand final : public Command {
@@ -93,7 +96,8 @@ class EvalPerplexityCommand final : public Command {
   Result<> Run(Console& console) override {
     Result<std::string> text = ReadTextOrInput(*text_path_, console.in);
     if (!text) return Forward(text);
-    text = RequireUtf8(std::move(*text), *text_path_);
+    const std::string name = *text_path_ == "-" ? "standard input" : *text_path_;
+    text = RequireUtf8(std::move(*text), name);
     if (!text) return Forward(text);
     const Result<LoadOptions> load = compute_.ToLoadOptions(model_.path(), console.clock);
     if (!load) return Forward(load);
@@ -108,10 +112,12 @@ class EvalPerplexityCommand final : public Command {
     std::vector<std::vector<TokenId>> windows = CutWindows(
         *tokens, has_bos ? std::optional<TokenId>(tokenizer.bos()) : std::nullopt, window);
     if (windows.empty()) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("the text has {}, too few for one window of {}; choose a "
-                              "smaller --window",
-                              CountOf(std::ssize(*tokens), "token"), CountText(window)));
+      // The smallest window has two tokens.
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format("{}: has {}, too few for one window of {}; give a longer text{}", name,
+                      CountOf(std::ssize(*tokens), "token"), CountText(window),
+                      tokens->size() + (has_bos ? 1 : 0) < 2 ? "" : ", or a smaller --window"));
     }
     if (max_windows_.has_value() && *max_windows_ < static_cast<int64_t>(windows.size())) {
       windows.resize(static_cast<size_t>(*max_windows_));

@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/wrapped_text.h"
+
 namespace baton {
 namespace {
 
@@ -29,7 +31,7 @@ std::string CommandList(const std::vector<std::unique_ptr<Command>>& commands,
   std::string lines;
   for (const CommandText& text : listed) {
     lines += fmt::format("  {:<{}}  {}\n", text.name, widest,
-                         WrapText(text.summary, kColumns - widest - 4, widest + 4));
+                         WrapWords(text.summary, {.columns = kColumns, .indent = widest + 4}));
   }
   return lines;
 }
@@ -40,12 +42,11 @@ std::string CommandHelp(const CommandText& text, const OptionSet& options) {
   std::string help;
   for (const std::string& usage : text.usages) {
     const std::string lead = help.empty() ? "Usage: " : "       ";
-    const std::string line = fmt::format("baton {} {}", text.name, usage);
-    const size_t indent = lead.size() + 6 + text.name.size() + 1;
-    help += lead + WrapText(line, kColumns - lead.size(), indent) + "\n";
+    const std::string before = fmt::format("{}baton {} ", lead, text.name);
+    help += before + WrapWords(usage, {.columns = kColumns, .indent = before.size()}) + "\n";
   }
   for (const std::string& paragraph : text.description) {
-    help += "\n" + WrapText(paragraph, kColumns, 0) + "\n";
+    help += "\n" + WrapWords(paragraph, {.columns = kColumns, .indent = 0}) + "\n";
   }
   help += options.Describe(kColumns);
   help += text.examples.size() == 1 ? "\nExample:\n" : "\nExamples:\n";

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/number_text.h"
-#include "bench/text_table.h"
+#include "base/wrapped_text.h"
 #include "cli/printable.h"
 #include "text/json_text.h"
 

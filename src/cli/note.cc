@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/text_table.h"
+#include "base/wrapped_text.h"
 #include "cli/printable.h"
 
 namespace baton {

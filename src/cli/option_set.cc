@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/near_match.h"
+#include "base/wrapped_text.h"
 #include "cli/input.h"
 #include "cli/printable.h"
 #include "cli/same_file.h"
@@ -32,9 +33,18 @@ std::vector<std::string> SplitNames(const std::string& names) {
   return split;
 }
 
-// The name to speak of an option by: its longest.
-std::string LongName(const OptionText& text) {
-  return SplitNames(text.names).back();
+bool HasName(const OptionText& text, std::string_view name) {
+  const std::vector<std::string> names = SplitNames(text.names);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The name to speak of an option by: the long one that was given, else the first long one.
+std::string SpokenName(const OptionText& text, const std::string& given) {
+  if (given.starts_with("--")) return given;
+  const std::vector<std::string> names = SplitNames(text.names);
+  const auto is_long = [](const std::string& name) { return name.starts_with("--"); };
+  const auto found = std::find_if(names.begin(), names.end(), is_long);
+  return found == names.end() ? names.front() : *found;
 }
 
 tl::unexpected<Error> Takes(std::string_view accepted, std::string_view value) {
@@ -144,7 +154,7 @@ void OptionSet::Files(OptionText text, std::vector<std::string>* values) {
 
 void OptionSet::Integer(OptionText text, IntegerRange range, std::optional<int64_t>* value) {
   Parsed(std::move(text), [range, value](const std::string& given) -> Result<> {
-    *value = ParseInteger(given, range);
+    *value = WholeIn(given, range);
     if (value->has_value()) return {};
     return Takes(fmt::format("a whole number from {} to {}", range.min, range.max), given);
   });
@@ -178,10 +188,10 @@ void OptionSet::Elsewhere(std::string name, std::string instead) {
 
 Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
   const auto options_end = std::find(arguments.begin(), arguments.end(), "--");
-  Result<std::vector<std::string>> split = SplitAtEquals({arguments.begin(), options_end});
+  Reading reading;
+  Result<std::vector<std::string>> split = SplitAtEquals({arguments.begin(), options_end}, reading);
   if (!split) return Forward(split);
   std::vector<std::string> extras;
-  Reading reading;
   try {
     CLI::App app;
     app.set_help_flag("");
@@ -192,9 +202,11 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
     extras = app.remaining();
   } catch (const CLI::ArgumentMismatch& mismatch) {
     // Its text begins with the option's name and a colon.
-    const std::string_view words = mismatch.what();
+    const std::string words = mismatch.what();
+    const std::string name = words.substr(0, words.find(':'));
+    const Option* const option = Find(name);
     return Fail(ErrorCode::kInvalid,
-                fmt::format("{} needs a value", words.substr(0, words.find(':'))));
+                fmt::format("{} needs a value", option == nullptr ? name : reading.Name(*option)));
   } catch (const CLI::Error& error) {
     return Fail(ErrorCode::kInvalid, error.what());
   }
@@ -218,30 +230,31 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
                             "texts into a file",
                             fmt::join(reading.input_readers, " and ")));
   }
-  return CheckOutputs(reading.files);
+  return CheckOutputs(reading);
 }
 
 // What one option writes, no other may read or write, unless that is its purpose.
-Result<> OptionSet::CheckOutputs(const std::vector<NamedFile>& files) {
+Result<> OptionSet::CheckOutputs(const Reading& reading) {
+  const std::vector<NamedFile>& files = reading.files;
   for (size_t i = 0; i < files.size(); ++i) {
     const Option& writer = *files[i].option;
     if (writer.file_use != FileUse::kWrites) continue;
     for (size_t j = 0; j < files.size(); ++j) {
       const OptionText& other = files[j].option->text;
-      if (i == j || LongName(other) == writer.text.may_replace) continue;
+      if (i == j || HasName(other, writer.text.may_replace)) continue;
       if (IsSameFile(files[i].path, files[j].path)) {
         return Fail(ErrorCode::kInvalid,
                     fmt::format("{} and {} name the same file '{}'; choose another name",
-                                LongName(writer.text), LongName(other),
+                                reading.Name(writer), reading.Name(*files[j].option),
                                 Printable(files[i].path, kMaxValueBytes)));
       }
       for (const CompanionFile& companion : other.companions) {
-        if (companion.writer == LongName(writer.text)) continue;
+        if (HasName(writer.text, companion.writer)) continue;
         if (!IsSameFile(files[i].path, files[j].path + companion.ending)) continue;
         return Fail(ErrorCode::kInvalid,
                     fmt::format("{} names '{}', which belongs to {}; choose another name",
-                                LongName(writer.text), Printable(files[i].path, kMaxValueBytes),
-                                LongName(other)));
+                                reading.Name(writer), Printable(files[i].path, kMaxValueBytes),
+                                reading.Name(*files[j].option)));
       }
     }
   }
@@ -249,14 +262,17 @@ Result<> OptionSet::CheckOutputs(const std::vector<NamedFile>& files) {
 }
 
 // Makes "--name=" two arguments, as CLI11 would take the next one for its value, and refuses
-// "--flag=value", in which CLI11 looks for a truth value.
-Result<std::vector<std::string>> OptionSet::SplitAtEquals(
-    const std::vector<std::string>& arguments) const {
+// "--flag=value", in which CLI11 looks for a truth value. Notes the names that options are given
+// by.
+Result<std::vector<std::string>> OptionSet::SplitAtEquals(const std::vector<std::string>& arguments,
+                                                          Reading& reading) const {
   std::vector<std::string> split;
   bool is_value = false;
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
-    const Option* option = is_value ? nullptr : Find(std::string_view(argument).substr(0, equals));
+    const std::string name = argument.substr(0, equals);
+    const Option* option = is_value ? nullptr : Find(name);
+    if (option != nullptr) reading.given_names[option] = name;
     if (option == nullptr || equals == std::string::npos) {
       split.push_back(argument);
       is_value = option != nullptr && option->kind != Kind::kFlag;
@@ -264,7 +280,7 @@ Result<std::vector<std::string>> OptionSet::SplitAtEquals(
     }
     if (option->kind == Kind::kFlag) {
       return Fail(ErrorCode::kInvalid,
-                  fmt::format("{} takes no value, not even '{}'", LongName(option->text),
+                  fmt::format("{} takes no value, not even '{}'", reading.Name(*option),
                               Printable(argument.substr(equals + 1), kMaxValueBytes)));
     }
     split.push_back(argument.substr(0, equals));
@@ -286,12 +302,11 @@ void OptionSet::AddTo(CLI::App& app, const Option& option, Reading& reading) {
     case Kind::kRepeated: {
       const CLI::callback_t callback = [&option, &reading](const CLI::results_t& values) {
         if (option.kind == Kind::kSingle && values.size() > 1 && !reading.first_error.has_value()) {
-          reading.first_error =
-              Error{ErrorCode::kInvalid,
-                    fmt::format("{} is given {} times ('{}', then '{}'); give it once",
-                                LongName(option.text), values.size(),
-                                Printable(values[0], kMaxValueBytes),
-                                Printable(values[1], kMaxValueBytes))};
+          reading.first_error = Error{
+              ErrorCode::kInvalid,
+              fmt::format("{} is given {} times ('{}', then '{}'); give it once",
+                          reading.Name(option), values.size(), Printable(values[0], kMaxValueBytes),
+                          Printable(values[1], kMaxValueBytes))};
         }
         for (const std::string& value : values) TakeOne(option, value, reading);
         return true;
@@ -308,7 +323,7 @@ void OptionSet::TakeOne(const Option& option, const std::string& value, Reading&
   if (option.text.dash_is_input && value == "-") {
     reading.input_readers.push_back(option.kind == Kind::kPositional
                                         ? std::string("as an argument")
-                                        : "for " + LongName(option.text));
+                                        : "for " + reading.Name(option));
   } else if (option.file_use != FileUse::kNone &&
              (option.names_file == nullptr || option.names_file(value))) {
     reading.files.push_back({&option, value});
@@ -317,7 +332,7 @@ void OptionSet::TakeOne(const Option& option, const std::string& value, Reading&
   if (taken || reading.first_error.has_value()) return;
   reading.first_error =
       Error{taken.error().code,
-            fmt::format("{}{}{}", LongName(option.text),
+            fmt::format("{}{}{}", reading.Name(option),
                         taken.error().message.starts_with(':') ? "" : " ", taken.error().message)};
 }
 
@@ -335,11 +350,15 @@ void OptionSet::TakePositionals(const std::vector<std::string>& values, Reading&
             fmt::format("unexpected argument '{}'", Printable(values[taken], kMaxValueBytes))};
 }
 
+std::string OptionSet::Reading::Name(const Option& option) const {
+  const auto given = given_names.find(&option);
+  return SpokenName(option.text, given == given_names.end() ? std::string() : given->second);
+}
+
 const OptionSet::Option* OptionSet::Find(std::string_view name) const {
   for (const Option& option : options_) {
     if (option.kind == Kind::kPositional) continue;
-    const std::vector<std::string> names = SplitNames(option.text.names);
-    if (std::find(names.begin(), names.end(), name) != names.end()) return &option;
+    if (HasName(option.text, name)) return &option;
   }
   return nullptr;
 }
@@ -375,38 +394,9 @@ std::string OptionSet::Describe(size_t columns) const {
     } else {
       described += left + std::string(kHelpColumn - left.size(), ' ');
     }
-    described += WrapText(option.text.help, columns - kHelpColumn, kHelpColumn) + "\n";
+    described += WrapWords(option.text.help, {.columns = columns, .indent = kHelpColumn}) + "\n";
   }
   return described;
-}
-
-std::string WrapText(std::string_view text, size_t columns, size_t indent) {
-  std::string wrapped;
-  size_t line = 0;
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view word = text.substr(begin, end - begin);
-    if (line > 0 && line + 1 + word.size() > columns) {
-      wrapped += "\n" + std::string(indent, ' ');
-      line = 0;
-    } else if (line > 0) {
-      wrapped += ' ';
-      ++line;
-    }
-    wrapped += word;
-    line += word.size();
-    begin = end + 1;
-  }
-  return wrapped;
-}
-
-std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number < range.min || number > range.max) return std::nullopt;
-  return number;
 }
 
 std::optional<double> ParseReal(std::string_view text, RealRange range) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/whole_number.h"
 
 namespace CLI {
 class App;
@@ -38,11 +39,6 @@ struct OptionText {
   std::string may_replace = {};
   // Of a file that is read.
   std::vector<CompanionFile> companions = {};
-};
-
-struct IntegerRange {
-  int64_t min = 0;
-  int64_t max = 0;
 };
 
 struct RealRange {
@@ -86,8 +82,8 @@ class OptionSet {
   // One word of a list.
   void Choice(OptionText text, std::vector<std::string> choices, std::optional<std::string>* value);
 
-  // An option that other commands have and this one has not, by its long name: who gives it is told
-  // what takes its place here.
+  // An option that other commands have and this one has not, by one of its names: who gives it is
+  // told what takes its place here.
   void Elsewhere(std::string name, std::string instead);
 
   // Reads the arguments of the command. Errors: invalid, with a sentence for the user.
@@ -117,28 +113,26 @@ class OptionSet {
     std::optional<Error> first_error;
     std::vector<std::string> input_readers;  // options that take standard input
     std::vector<NamedFile> files;
+    std::map<const Option*, std::string> given_names;
+
+    // The name to speak of an option by: of its long names the one that was given.
+    std::string Name(const Option& option) const;
   };
 
   void Add(Option option);
   const Option* Find(std::string_view name) const;
   std::vector<std::string> LongNames() const;
-  Result<std::vector<std::string>> SplitAtEquals(const std::vector<std::string>& arguments) const;
+  Result<std::vector<std::string>> SplitAtEquals(const std::vector<std::string>& arguments,
+                                                 Reading& reading) const;
   static void AddTo(CLI::App& app, const Option& option, Reading& reading);
   static void TakeOne(const Option& option, const std::string& value, Reading& reading);
-  static Result<> CheckOutputs(const std::vector<NamedFile>& files);
+  static Result<> CheckOutputs(const Reading& reading);
   void TakePositionals(const std::vector<std::string>& values, Reading& reading) const;
 
   std::string group_ = "Options";
   std::vector<Option> options_;
   std::map<std::string, std::string> elsewhere_;  // by name
 };
-
-// Wraps words at spaces so that no line is longer than `columns`, each new line indented; a word
-// that is longer stands alone.
-std::string WrapText(std::string_view text, size_t columns, size_t indent);
-
-// A whole number in the range, or nothing.
-std::optional<int64_t> ParseInteger(std::string_view text, IntegerRange range);
 
 // A finite decimal number in the range, or nothing.
 std::optional<double> ParseReal(std::string_view text, RealRange range);

@@ -21,6 +21,7 @@ struct Values {
   std::optional<std::string> load;
   std::optional<std::string> save;
   std::optional<std::string> trace;
+  std::optional<std::string> keep;
   std::optional<int64_t> threads;
   std::optional<double> temperature;
   std::optional<std::string> precision;
@@ -58,6 +59,8 @@ class OptionSetTest : public ::testing::Test {
     set_.OutputFile({.names = "--save", .value = "FILE", .help = "Cache", .may_replace = "--load"},
                     &values_.save);
     set_.OutputFile({.names = "--trace", .value = "FILE", .help = "Trace"}, &values_.trace);
+    set_.OutputFile({.names = "-o,--output,--keep", .value = "FILE", .help = "Where"},
+                    &values_.keep);
     set_.Text({.names = "--system", .value = "TEXT", .help = "System message"}, &values_.system);
     set_.Flag({.names = "--json", .value = "", .help = "One object"}, &values_.json);
   }
@@ -165,6 +168,28 @@ TEST_F(OptionSetTest, RefusalsNameOptionValueAndRange) {
             "--precision takes fast, exact, not 'exat'; did you mean 'exact'?");
 }
 
+TEST_F(OptionSetTest, OfSeveralNamesTheGivenOneIsSpokenOf) {
+  EXPECT_EQ(ErrorOf({"--keep", ""}), "--keep takes the name of a file, not ''");
+  EXPECT_EQ(ErrorOf({"--keep="}), "--keep takes the name of a file, not ''");
+  EXPECT_EQ(ErrorOf({"--output", ""}), "--output takes the name of a file, not ''");
+  for (const std::vector<std::string>& given :
+       {std::vector<std::string>{"-o", ""}, {"m.gguf", "-o="}, {"--json", "-o", ""}}) {
+    EXPECT_EQ(ErrorOf(given), "--output takes the name of a file, not ''");
+  }
+  EXPECT_EQ(ErrorOf({"--keep"}), "--keep needs a value");
+  EXPECT_EQ(ErrorOf({"m.gguf", "--output"}), "--output needs a value");
+  EXPECT_EQ(ErrorOf({"-o"}), "--output needs a value");
+  EXPECT_EQ(ErrorOf({"--keep", "a", "--keep", "b"}),
+            "--keep is given 2 times ('a', then 'b'); give it once");
+  EXPECT_EQ(ErrorOf({"-oa", "-ob"}), "--output is given 2 times ('a', then 'b'); give it once");
+  EXPECT_EQ(ErrorOf({"m.gguf", "-o", "m.gguf"}),
+            "--output and MODEL name the same file 'm.gguf'; choose another name");
+  EXPECT_EQ(ErrorOf({"--trace", "x", "--keep", "x"}),
+            "--trace and --keep name the same file 'x'; choose another name");
+  // What is a value is no name.
+  EXPECT_EQ(ErrorOf({"--system", "--keep", "-o", ""}), "--output takes the name of a file, not ''");
+}
+
 TEST_F(OptionSetTest, UnknownOptionsAreNamedWithANearMatch) {
   EXPECT_EQ(ErrorOf({"m.gguf", "--tempp", "1"}),
             "unknown option '--tempp'; did you mean '--temp'?");
@@ -189,12 +214,6 @@ TEST_F(OptionSetTest, DescriptionHasGroupsAndStaysWithinTheColumns) {
     EXPECT_LE(end - begin, 80u);
     begin = end + 1;
   }
-}
-
-TEST(WrapText, BreaksAtSpacesOnly) {
-  EXPECT_EQ(WrapText("one two three", 7, 2), "one two\n  three");
-  EXPECT_EQ(WrapText("extraordinary", 5, 2), "extraordinary");
-  EXPECT_EQ(WrapText("", 5, 2), "");
 }
 
 TEST_F(OptionSetTest, WhatIsWrittenBelongsToOneOption) {

@@ -49,6 +49,10 @@ class PackCommand final : public Command {
                      .help = "Threads to work with (default: the physical cores this process may "
                              "use)"},
                     {.min = 1, .max = ThreadPool::kMaxThreads}, &threads_);
+    for (const char* const name : {"-o", "--output"}) {
+      options.Elsewhere(
+          name, "pack writes MODEL.packed beside the model, where other commands look for it");
+    }
   }
 
   Result<> Check() override { return model_.Check(); }

@@ -37,4 +37,11 @@ std::string Printable(std::string_view text, size_t max_bytes) {
   return printable;
 }
 
+std::string PrintableEnds(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return Printable(text, max_bytes);
+  size_t end = text.size() - max_bytes / 3;
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
+  return Printable(text, max_bytes - max_bytes / 3) + Printable(text.substr(end), max_bytes);
+}
+
 }  // namespace baton

@@ -11,4 +11,8 @@ namespace baton {
 // then.
 std::string Printable(std::string_view text, size_t max_bytes);
 
+// The same, cut in the middle: a third of what is left stands behind the "...", where messages say
+// why something failed and what to do.
+std::string PrintableEnds(std::string_view text, size_t max_bytes);
+
 }  // namespace baton

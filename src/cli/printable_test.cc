@@ -26,5 +26,13 @@ TEST(Printable, CutsBetweenCharacters) {
   EXPECT_EQ(Printable("äää", 6), "äää");
 }
 
+TEST(PrintableEnds, KeepsWhatStandsLast) {
+  EXPECT_EQ(PrintableEnds("a\nb", 10), "a\\nb");
+  EXPECT_EQ(PrintableEnds("0123456789", 10), "0123456789");
+  EXPECT_EQ(PrintableEnds("begin" + std::string(1000, 'x') + "; end", 15), "beginxxxxx...; end");
+  // No character is torn.
+  EXPECT_EQ(PrintableEnds("\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac", 11), "\u20ac\u20ac...\u20ac");
+}
+
 }  // namespace
 }  // namespace baton

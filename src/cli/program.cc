@@ -33,7 +33,7 @@ void Complain(Console& console, std::string_view who, const std::string& message
   console.status.Clear();
   // Where standard error takes no more, the exit code still speaks.
   (void)console.err.Write(
-      fmt::format("{}: {}\n", who, Printable(OneLine(message), kMaxComplaintBytes)));
+      fmt::format("{}: {}\n", who, PrintableEnds(OneLine(message), kMaxComplaintBytes)));
 }
 
 int UsageError(Console& console, const std::string& who, const std::string& message) {

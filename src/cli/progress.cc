@@ -44,20 +44,45 @@ struct Parts {
   std::string rate;
   std::string left;
 };
+std::string_view Noun(ProgressUnit unit) {
+  switch (unit) {
+    case ProgressUnit::kBytes:
+      return "";
+    case ProgressUnit::kTokens:
+      return " tokens";
+    case ProgressUnit::kRequests:
+      return " requests";
+  }
+  return "";
+}
+
+std::string Rate(ProgressUnit unit, double rate) {
+  switch (unit) {
+    case ProgressUnit::kBytes:
+      return BytesText(static_cast<uint64_t>(rate)) + "/s";
+    case ProgressUnit::kTokens:
+      return TenthsText(rate) + " tokens/s";
+    case ProgressUnit::kRequests:
+      return "";  // the load is called by it, or asks as it is answered
+  }
+  return "";
+}
+
 Parts PartsOf(const ProgressMoment& moment) {
-  const bool tokens = moment.unit == ProgressUnit::kTokens;
   Parts parts{.head = fmt::format("{} {:3.0f} %", moment.what, ShareOf(moment) * 100.0),
               .amount = fmt::format("{} of {}{}", Amount(moment.unit, moment.done),
-                                    Amount(moment.unit, moment.total), tokens ? " tokens" : ""),
+                                    Amount(moment.unit, moment.total), Noun(moment.unit)),
               .rate = {},
               .left = {}};
-  if (moment.done <= 0 || moment.elapsed_seconds <= 0) return parts;
-  const double rate = static_cast<double>(moment.done) / moment.elapsed_seconds;
-  parts.rate = tokens ? fmt::format("{} tokens/s", TenthsText(rate))
-                      : fmt::format("{}/s", BytesText(static_cast<uint64_t>(rate)));
-  parts.left = fmt::format(
-      "{} left",
-      DurationText(std::max(0.0, static_cast<double>(moment.total - moment.done)) / rate));
+  double left = moment.least_left_seconds;
+  if (moment.done > 0 && moment.elapsed_seconds > 0) {
+    const double rate = static_cast<double>(moment.done) / moment.elapsed_seconds;
+    parts.rate = Rate(moment.unit, rate);
+    left = std::max(left, static_cast<double>(moment.total - moment.done) / rate);
+  } else if (left <= 0) {
+    return parts;
+  }
+  parts.left = DurationText(left) + " left";
   return parts;
 }
 
@@ -114,30 +139,32 @@ Progress::~Progress() {
   Clear();
 }
 
-ProgressMoment Progress::MomentAt(int64_t now_ns, int64_t done, int64_t total) const {
-  return {.what = options_.what,
-          .unit = options_.unit,
-          .done = done,
-          .total = total,
-          .elapsed_seconds = static_cast<double>(now_ns - start_ns_) * 1e-9,
-          .columns = options_.columns};
+void Progress::Update(int64_t done, int64_t total) {
+  UpdateWithLeast(done, total, 0);
 }
 
-void Progress::Update(int64_t done, int64_t total) {
+void Progress::UpdateWithLeast(int64_t done, int64_t total, double least_left_seconds) {
   if (!line_.live() && options_.lines == nullptr) return;
   const int64_t now_ns = clock_.NowNs();
-  if (!line_.live()) return UpdateLines(now_ns, done, total);
+  const ProgressMoment moment = {.what = options_.what,
+                                 .unit = options_.unit,
+                                 .done = done,
+                                 .total = total,
+                                 .elapsed_seconds = static_cast<double>(now_ns - start_ns_) * 1e-9,
+                                 .least_left_seconds = least_left_seconds,
+                                 .columns = options_.columns};
+  if (!line_.live()) return WriteLine(now_ns, moment);
   if (now_ns - start_ns_ < kShowAfterNs) return;
   if (drawn_ns_.has_value() && now_ns - *drawn_ns_ < kRedrawNs) return;
   drawn_ns_ = now_ns;
-  line_.Draw(RenderProgress(MomentAt(now_ns, done, total)));
+  line_.Draw(RenderProgress(moment));
 }
 
-void Progress::UpdateLines(int64_t now_ns, int64_t done, int64_t total) {
+void Progress::WriteLine(int64_t now_ns, const ProgressMoment& moment) {
   if (now_ns < next_line_ns_) return;
   next_line_ns_ = now_ns + kLineNs;
   // Where nobody reads, the work goes on all the same.
-  (void)options_.lines->Write(ProgressLine(MomentAt(now_ns, done, total)) + "\n");
+  (void)options_.lines->Write(ProgressLine(moment) + "\n");
 }
 
 void Progress::Clear() {

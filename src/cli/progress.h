@@ -11,7 +11,7 @@
 
 namespace baton {
 
-enum class ProgressUnit { kBytes, kTokens };
+enum class ProgressUnit { kBytes, kTokens, kRequests };
 
 // One moment of something long.
 struct ProgressMoment {
@@ -20,6 +20,8 @@ struct ProgressMoment {
   int64_t done = 0;
   int64_t total = 0;
   double elapsed_seconds = 0;
+  // The rate so far tells the time left, which is this at least: that of arrivals still to come.
+  double least_left_seconds = 0;
   int columns = 80;
 };
 
@@ -50,11 +52,12 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Update(int64_t done, int64_t total);
+  // Where more than the work so far says how long it will take.
+  void UpdateWithLeast(int64_t done, int64_t total, double least_left_seconds);
   void Clear();
 
  private:
-  ProgressMoment MomentAt(int64_t now_ns, int64_t done, int64_t total) const;
-  void UpdateLines(int64_t now_ns, int64_t done, int64_t total);
+  void WriteLine(int64_t now_ns, const ProgressMoment& moment);
 
   StatusLine& line_;
   Clock& clock_;

@@ -46,6 +46,23 @@ TEST(RenderProgress, ATerminalOf80ColumnsShowsTheTimeLeft) {
   EXPECT_EQ(RenderProgress(moment), "Tuning  10 %");
 }
 
+TEST(RenderProgress, RequestsAreCounted) {
+  ProgressMoment moment{.what = "16 clients",
+                        .unit = ProgressUnit::kRequests,
+                        .done = 1'000,
+                        .total = 4'000,
+                        .elapsed_seconds = 10,
+                        .columns = 200};
+  EXPECT_EQ(ProgressLine(moment), "16 clients  25 %  1,000 of 4,000 requests  30.0 s left");
+  // What waits for others is not sooner done, whatever the rate so far.
+  moment.least_left_seconds = 25;
+  EXPECT_EQ(ProgressLine(moment), "16 clients  25 %  1,000 of 4,000 requests  30.0 s left");
+  moment.least_left_seconds = 31'000;
+  EXPECT_EQ(ProgressLine(moment), "16 clients  25 %  1,000 of 4,000 requests  8 h 36 min left");
+  moment.done = 0;
+  EXPECT_EQ(ProgressLine(moment), "16 clients   0 %  0 of 4,000 requests  8 h 36 min left");
+}
+
 TEST(Progress, APipeGetsALineNowAndThenIfTheWorkTakesLong) {
   ManualClock clock;
   StringOutput out;

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "base/whole_number.h"
 #include "model/model_spec.h"
 #include "sample/sampling_params.h"
 #include "sample/stop_matcher.h"
@@ -108,9 +109,8 @@ Result<> SamplingOptions::AddStop(const std::string& text) {
 
 Result<> SamplingOptions::AddBias(const std::string& text) {
   const size_t equals = text.find('=');
-  const std::optional<int64_t> id =
-      ParseInteger(std::string_view(text).substr(0, equals),
-                   {.min = 0, .max = std::numeric_limits<TokenId>::max()});
+  const std::optional<int64_t> id = WholeIn(std::string_view(text).substr(0, equals),
+                                            {.min = 0, .max = std::numeric_limits<TokenId>::max()});
   std::optional<double> bias;
   if (equals != std::string::npos) {
     bias = ParseReal(std::string_view(text).substr(equals + 1),

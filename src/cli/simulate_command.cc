@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,9 +61,11 @@ class SimulateCommand final : public Command {
   }
 
   Result<> Check() override {
-    if (workload_path_ && is_generator_told()) {
+    if (const std::string_view option = GeneratorOption(); workload_path_ && !option.empty()) {
       return Fail(ErrorCode::kInvalid,
-                  "--workload has its own arrivals; leave out the options of generated ones");
+                  fmt::format("--workload has its own arrivals, and {} is of generated ones; leave "
+                              "one of them out",
+                              option));
     }
     if (time_model_path_ && step_times_) {
       return Fail(ErrorCode::kInvalid, "--time-model and --step-times exclude each other");
@@ -258,9 +261,24 @@ class SimulateCommand final : public Command {
     return {};
   }
 
-  bool is_generator_told() const {
-    return rate_ || duration_ || burst_ || prompt_tokens_ || output_tokens_ || shared_prefix_ ||
-           prefix_share_ || prefixes_ || turns_ || think_ || priority_share_;
+  // The first option of generated arrivals that is given; empty if none is.
+  std::string_view GeneratorOption() const {
+    const std::pair<bool, std::string_view> options[] = {
+        {rate_.has_value(), "--rate"},
+        {duration_.has_value(), "--duration"},
+        {burst_.has_value(), "--burst"},
+        {prompt_tokens_.has_value(), "--prompt-tokens"},
+        {output_tokens_.has_value(), "--output-tokens"},
+        {shared_prefix_.has_value(), "--shared-prefix"},
+        {prefix_share_.has_value(), "--prefix-share"},
+        {prefixes_.has_value(), "--prefixes"},
+        {turns_.has_value(), "--turns"},
+        {think_.has_value(), "--think"},
+        {priority_share_.has_value(), "--priority-share"}};
+    for (const auto& [is_given, name] : options) {
+      if (is_given) return name;
+    }
+    return {};
   }
   int64_t Context() const { return context_.value_or(8192); }
   int64_t KvTokens() const {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "bench/plot.h"
 #include "bench/text_table.h"
 
@@ -48,8 +49,8 @@ std::string SimulationAsText(const SimulationResult& result, size_t columns) {
   table.AddRow(Row("arrival to end", result.total));
   std::string text = table.ToText(columns) + "\n";
   const ScheduleCounts& counts = result.counts;
-  const auto line = [&text](const char* name, const std::string& value) {
-    text += fmt::format("{:<12} {}\n", name, value);
+  const auto line = [&text, columns](const char* name, const std::string& value) {
+    text += LabelledLine(name, value, {.columns = columns, .indent = 13});
   };
   line("requests", fmt::format("{} arrived, {} completed, {} cancelled", CountText(result.arrived),
                                CountText(result.completed), CountText(result.cancelled)));

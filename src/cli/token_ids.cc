@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/whole_number.h"
 #include "cli/option_set.h"
 #include "cli/printable.h"
 
@@ -25,7 +26,7 @@ std::string_view Trim(std::string_view text) {
 std::optional<TokenId> ParseTokenId(std::string_view text) {
   const bool has_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
   if (!has_digit || (text[0] == '0' && text.size() > 1)) return std::nullopt;
-  const std::optional<int64_t> number = ParseInteger(text, {.min = 0, .max = kMaxId});
+  const std::optional<int64_t> number = WholeIn(text, {.min = 0, .max = kMaxId});
   if (!number.has_value()) return std::nullopt;
   return static_cast<TokenId>(*number);
 }
@@ -112,9 +113,9 @@ Result<std::vector<int64_t>> ParsePositions(std::string_view text,
     const std::string_view part = text.substr(begin, end - begin);
     const size_t dash = part.find('-');
     const IntegerRange range = {.min = 0, .max = limits.end - 1};
-    const std::optional<int64_t> first = ParseInteger(part.substr(0, dash), range);
+    const std::optional<int64_t> first = WholeIn(part.substr(0, dash), range);
     const std::optional<int64_t> last =
-        dash == part.npos ? first : ParseInteger(part.substr(dash + 1), range);
+        dash == part.npos ? first : WholeIn(part.substr(dash + 1), range);
     if (!first.has_value() || !last.has_value() || *last < *first) {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("'{}' is no position and no range of positions; they go from 0 to {}",

@@ -86,6 +86,10 @@ class TokenizeCommand final : public Command {
                   .help = "Print one JSON object: count, ids, pieces (the text of each token; "
                           "parts of characters show as U+FFFD)"},
                  &json_);
+    for (const char* const name : {"-f", "--file", "-p", "--prompt", "--text"}) {
+      options.Elsewhere(name,
+                        "tokenize reads the text from standard input: baton tokenize MODEL < FILE");
+    }
   }
 
   Result<> Check() override { return model_.Check(); }

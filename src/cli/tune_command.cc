@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/number_text.h"
-#include "bench/text_table.h"
+#include "base/wrapped_text.h"
 #include "cli/eval_text.h"
 #include "cli/input.h"
 #include "cli/model_argument.h"
@@ -47,16 +47,9 @@ std::string BreakEvenText(const TuneResult& result) {
                      is_first ? ", the shortest that was timed" : "");
 }
 
-// "label       value", the value within the screen; 0 columns: no screen.
-std::string Line(std::string_view label, std::string_view value, size_t columns) {
-  constexpr size_t kValueColumn = 12;
-  return fmt::format("{:<{}}{}\n", label, kValueColumn,
-                     WrapWords(value, {.columns = columns, .indent = kValueColumn}));
-}
-
 std::string ResultText(const TuneResult& result, const TuneOptions& options, size_t columns) {
   const auto line = [columns](std::string_view label, const std::string& value) {
-    return Line(label, value, columns);
+    return LabelledLine(label, value, {.columns = columns, .indent = 12});
   };
   const std::vector<int>& layers = result.chosen.policy.dense_layers;
   std::string text =
@@ -146,6 +139,7 @@ class TuneCommand final : public Command {
       Result<std::string> text = ReadTextOrInput(text_path, console.in);
       if (text) text = RequireUtf8(std::move(*text), name);
       if (!text) return Forward(text);
+      if (Result<> other = CheckOther(name, *text, texts); !other) return other;
       texts.push_back({.name = name, .text = *std::move(text)});
     }
     const TokensWanted wanted{.given = tokens_, .usual = kDefaultTokens};
@@ -179,6 +173,20 @@ class TuneCommand final : public Command {
     if (output_) return failed;
     return Fail(failed.error().code,
                 failed.error().message + "; --tune-file FILE saves it elsewhere");
+  }
+
+  // What is lost is a mean over texts: one that came twice, under whatever name, would weigh twice.
+  static Result<> CheckOther(const std::string& name, const std::string& text,
+                             const std::vector<NamedText>& texts) {
+    for (const NamedText& earlier : texts) {
+      if (earlier.text != text) continue;
+      return Fail(
+          ErrorCode::kInvalid,
+          fmt::format(
+              "{}: the same text as {}, and would count twice; name another, or leave one out",
+              name, earlier.name));
+    }
+    return {};
   }
 
   // The tokens of each text, as long as they are read.

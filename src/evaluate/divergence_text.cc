@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "bench/measure.h"
 #include "bench/text_table.h"
 #include "evaluate/policy_label.h"

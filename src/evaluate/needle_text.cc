@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number_text.h"
+#include "base/wrapped_text.h"
 #include "bench/text_table.h"
 #include "evaluate/heat_map.h"
 #include "evaluate/policy_label.h"

@@ -1,8 +1,7 @@
 #include "evaluate/policy_legend.h"
+#include "base/wrapped_text.h"
 
 #include <fmt/format.h>
-
-#include "bench/text_table.h"
 
 namespace baton {
 

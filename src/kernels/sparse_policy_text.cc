@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/near_match.h"
+#include "base/whole_number.h"
 #include "kernels/sparse_policy_limits.h"
 #include "tensor/kv_record.h"
 
@@ -68,24 +69,7 @@ std::vector<std::string_view> Split(std::string_view text, char mark) {
   return parts;
 }
 
-enum class Reading {
-  kNumber,
-  kBeyond,  // a number that the type cannot hold
-  kNone,    // no number
-};
-
-// Digits, with a minus in front or not, are a whole number, whatever the type.
-template <typename T>
-Reading ReadWhole(std::string_view text, T& number) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && stop == end) return Reading::kNumber;
-  std::string_view digits = text;
-  if (digits.starts_with('-')) digits.remove_prefix(1);
-  const bool is_whole =
-      !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
-  return is_whole ? Reading::kBeyond : Reading::kNone;
-}
+using Reading = NumberReading;
 
 // What is too small for the type is 0.
 template <typename T>

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/portable_math.h"
+#include "base/whole_number.h"
 
 namespace baton {
 namespace {
@@ -17,11 +18,7 @@ constexpr double kMaxSigma = 5;
 constexpr double kMaxWeight = 1e12;
 
 std::optional<int64_t> Length(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number < 1 || number > LengthDistribution::kMaxLength) return std::nullopt;
-  return number;
+  return WholeIn(text, {.min = 1, .max = LengthDistribution::kMaxLength});
 }
 
 // Above 0, at most `most`.

@@ -20,10 +20,15 @@ Result<StepTimeCoefficients> ParseStepTimes(std::string_view json) {
                 {"per_decode_context", &times.per_decode_context}};
   for (const auto& field : fields) {
     const auto found = object.find(field.name);
-    const double value = found != object.end() && found->is_number() ? found->get<double>() : -1.0;
+    if (found == object.end()) {
+      return Fail(ErrorCode::kCorrupt, fmt::format("'{}' is missing", field.name));
+    }
+    const double value = found->is_number() ? found->get<double>() : -1.0;
     if (!(value >= 0 && value <= StepTimeModel::kMaxSeconds)) {
-      return Fail(ErrorCode::kCorrupt, fmt::format("'{}' must be seconds from 0 to {:g}",
-                                                   field.name, StepTimeModel::kMaxSeconds));
+      const std::string given =
+          found->is_number() ? fmt::format("{}", value) : std::string(found->type_name());
+      return Fail(ErrorCode::kCorrupt, fmt::format("'{}' must be seconds from 0 to {}, not {}",
+                                                   field.name, StepTimeModel::kMaxSeconds, given));
     }
     *field.value = value;
   }

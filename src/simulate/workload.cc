@@ -1,6 +1,7 @@
 #include "simulate/workload.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "base/near_match.h"
 #include "base/portable_math.h"
 
 namespace baton {
@@ -25,6 +27,14 @@ constexpr uint64_t kUnnamedStream = uint64_t{1} << 60;
 tl::unexpected<Error> TooMany() {
   return Fail(ErrorCode::kExhausted,
               fmt::format("a workload has at most {} requests", kMaxArrivals));
+}
+
+// A value as the line has it, if it is short. Lists may be nested deeper than a stack is.
+std::string Shown(const Json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= kMaxNameBytes ? text : text.substr(0, kMaxNameBytes) + "...";
 }
 
 // One line's fields, with the first that is wrong.
@@ -44,7 +54,8 @@ class Fields {
       const auto value = found->get<int64_t>();
       if (value >= least && value <= most) return value;
     }
-    Blame(fmt::format("'{}' must be a whole number from {} to {}", name, least, most));
+    Blame(fmt::format("'{}' must be a whole number from {} to {}, not {}", name, least, most,
+                      Shown(*found)));
     return least;
   }
 
@@ -59,7 +70,8 @@ class Fields {
       const auto value = found->get<double>();
       if (value >= 0 && value <= kMaxSeconds) return value;
     }
-    Blame(fmt::format("'{}' must be seconds from 0 to {:g}", name, kMaxSeconds));
+    Blame(
+        fmt::format("'{}' must be seconds from 0 to {}, not {}", name, kMaxSeconds, Shown(*found)));
     return 0;
   }
 
@@ -70,7 +82,9 @@ class Fields {
   Result<> Finish() {
     for (const auto& [name, value] : object_.items()) {
       if (std::ranges::count(known_, name) > 0) continue;
-      Blame(fmt::format("'{}' means nothing here", name.substr(0, kMaxNameBytes)));
+      Blame(fmt::format("'{}' means nothing here; a request has {}{}",
+                        name.substr(0, kMaxNameBytes), fmt::join(known_, ", "),
+                        DidYouMean(name, known_)));
     }
     if (error_.empty()) return {};
     return Fail(ErrorCode::kCorrupt, fmt::format("line {}: {}", line_, error_));

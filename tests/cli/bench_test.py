@@ -6,11 +6,13 @@ import importlib.util
 import io
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree
 
-from baton_case import SMOL, TESTS, BatonCase, cached, main
+from baton_case import BATON, SMOL, TESTS, BatonCase, cached, main
+from gguf_file import tiny_llama
 
 TYPES = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "F16",
          "BF16", "F32"]
@@ -79,6 +81,9 @@ class Bench(BatonCase):
         for wrong in [["--clients", "0"], ["--rate", "0"], ["--rate", "nan"], ["--prompt", "0"],
                       ["--shared", "600"], ["--gap-limit", "-1"], ["--max-running", "0"]]:
             self.assertIn(wrong[0], self.fails("bench", "serve", model, *wrong, code=2))
+        for option in ("--rate", "--clients"):
+            self.assertIn(f"{option} takes each thing once, not '2' twice",
+                          self.fails("bench", "serve", model, option, "2,3,2", code=2))
         text = self.fails("bench", "serve", model, "--ctx", "100", "--prompt", "90", code=1)
         self.assertIn("154", text)
 
@@ -93,6 +98,22 @@ class Bench(BatonCase):
                                     "--clients", "17", "--requests", "1", "--prompt", "2",
                                     "--output", "1", "--long-prompt", "10", "--json"))
         self.assertEqual(report["max_running"], 18)
+
+    def test_serve_says_how_long_arrivals_take(self):
+        model = self.folder / "slow.gguf"
+        model.write_bytes(tiny_llama(context=256).bytes())
+        arguments = ["bench", "serve", model, "--quick", "--rate"]
+        process = subprocess.Popen([BATON, *map(str, arguments), "0.001,0.01"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        line = process.stderr.readline().decode()
+        self.assertRegex(line, r"^baton: note: the arrivals of 4 requests take \d+ (h \d\d min|min "
+                               r"\d\d s) at 0.001 per second \(\d+ (h \d\d min|min \d\d s) at all "
+                               r"2 rates\); fewer --requests or a higher --rate take less$")
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, out), (130, b""), error)
+        # Nothing is said of what is soon over.
+        self.assertEqual(self.baton(*arguments, "100").stderr, b"")
 
     def test_serve_counts_what_an_overload_has_refused(self):
         report = json.loads(self.ok("bench", "serve", cached(SMOL), "--rate", "1000000",

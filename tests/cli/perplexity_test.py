@@ -83,6 +83,20 @@ class Perplexity(BatonCase):
             joined = ",".join(",".join(window) for window in windows)
             self.assertEqual(hashlib.sha256(joined.encode()).hexdigest(), golden["tokens_sha256"])
 
+    def test_a_text_that_is_too_short_is_named(self):
+        for text, count in (("", "0 tokens"), ("a", "1 token")):
+            path = self.file("short.txt", text)
+            line = self.fails("eval", "perplexity", cached(SMOL), "--text", path)
+            self.assertIn(f"{path}: has {count}, too few for one window of 2,048; give a longer text",
+                          line)
+            self.assertNotIn("--window", line)
+        path = self.file("short.txt", "a b c")
+        self.assertIn(f"{path}: has 3 tokens, too few for one window of 2,048; give a longer text, or "
+                      "a smaller --window",
+                      self.fails("eval", "perplexity", cached(SMOL), "--text", path))
+        self.assertIn("standard input: has 3 tokens, too few",
+                      self.fails("eval", "perplexity", cached(SMOL), "--text", "-", stdin="a b c"))
+
 
 if __name__ == "__main__":
     main()

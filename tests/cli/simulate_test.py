@@ -120,9 +120,11 @@ class Simulate(BatonCase):
                                      '{"arrival": 0, "prompt_tokens": 0, "output_tokens": 1}\n')
         self.assertIn("bad.jsonl: line 2: 'prompt_tokens' must be a whole number from 1",
                       self.fails("simulate", "--workload", bad))
-        for times in ("[]", "{}", '{"per_step": -1}', '{"per_step": "1"}'):
-            self.assertIn("times.json: ", self.fails(
-                "simulate", "--time-model", self.file("times.json", times)))
+        for times, words in (("[]", ""), ("{}", "'per_step' is missing"),
+                             ('{"per_step": -1}', "'per_step' must be seconds from 0 to 100000, not -1"),
+                             ('{"per_step": "1"}', "100000, not string")):
+            self.assertRegex(self.fails("simulate", "--time-model", self.file("times.json", times)),
+                             f"times.json: .*{words}")
 
     def test_the_windows_share_the_whole_time(self):
         load = ('{"arrival": 0, "prompt_tokens": 10, "output_tokens": 1}\n'
@@ -161,8 +163,8 @@ class Simulate(BatonCase):
 
     def test_options_that_exclude_each_other(self):
         cases = [
-            (["--workload", "x", "--rate", "1"], "--workload has its own arrivals"),
-            (["--workload", "x", "--turns", "2"], "--workload has its own arrivals"),
+            (["--workload", "x", "--rate", "1"], "--workload has its own arrivals, and --rate is"),
+            (["--workload", "x", "--turns", "2"], "and --turns is of generated ones; leave one of"),
             (["--time-model", "x", "--step-times", "1,1,1,1,1"], "exclude each other"),
             (["--prefixes", "2"], "go with --shared-prefix only"),
             (["--think", "2"], "goes with --turns only"),

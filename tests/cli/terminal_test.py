@@ -109,6 +109,16 @@ class OnATerminal(BatonCase):
         last_bar = seen.rindex(b"Reading the prompt")
         self.assertRegex(seen[last_bar:], rb"^[^\r\n]*\r\x1b\[K[^\x1b]+$")
 
+    def test_bench_serve_tells_how_far_a_slow_load_is(self):
+        terminal = Terminal(["bench", "serve", self.model, "--quick", "--ctx", "256", "--rate",
+                             "0.001"])
+        terminal.wait_for(rb"0.001 requests/s +25 %  \[=+> +\]  1 of 4 requests  "
+                          rb"(\d+ h \d\d|\d+) min")
+        terminal.send(CTRL_C)
+        self.assertEqual(terminal.finish(), 130)
+        self.assertTrue(terminal.seen.endswith(CLEAR) or terminal.seen.endswith(b"\r\n"),
+                        terminal.seen)
+
     def test_tables_fit_the_terminal(self):
         text = self.file("text.txt", FOX * 20)
         small = self.folder / "small.gguf"
@@ -125,17 +135,11 @@ class OnATerminal(BatonCase):
                 ["bench", "limits", "--quick"],
                 ["bench", "kernels", "--quick", "--only", "linear", "--type", "Q4_0"],
                 ["simulate", "--rate", 1, "--duration", 20]):
-            terminal = Terminal(list(map(str, arguments)))
-            self.assertEqual(terminal.finish(120), 0, terminal.seen)
-            # What was drawn on the status line is gone; what stands above the first empty line is
-            # not a table.
-            seen = re.sub(rb"[^\n]*\x1b\[K", b"", terminal.seen).decode().replace("\r\n", "\n")
-            if arguments[0] != "simulate":
-                seen = seen.partition("\n\n")[2]
-            self.assertTrue(seen)
-            for line in seen.splitlines():
-                if not line.startswith("note: "):
-                    self.assertLessEqual(len(line), 80, line)
+            for columns in (50, 80):
+                lines = self.on_screen(columns, *arguments)
+                self.assertTrue(lines)
+                for line in lines:
+                    self.assertLessEqual(len(line), columns, lines)
         # Not for a pipe.
         self.assertIn("last KL", self.ok("eval", "kl", small, "--text", text, "--repeat", 0))
 
@@ -159,7 +163,7 @@ class OnATerminal(BatonCase):
                   *policies]
         perplexity = ["eval", "perplexity", small, "--text", text, "--window", 600, "--prefill",
                       "sparse", "--sparse", long]
-        for columns in (72, 80, 132):
+        for columns in (44, 60, 80, 132):
             for call in (kl, needle, perplexity, [*kl, "--baselines"],
                          ["eval", "density", small, "--text", text, "--sparse", long],
                          ["eval", "density", small, "--text", text, "--tokens", 300]):

@@ -227,8 +227,24 @@ class Tuned(BatonCase):
             "otherwise",
             f"baton: note: {middle}: has 1,500 tokens, fewer than the usual 4,096; all are read"])
 
+    def test_a_text_counts_once(self):
+        path = self.tiny()
+        text = self.file("twice.txt", TEXT.read_bytes()[:5000])
+        copy = self.file("copy.txt", TEXT.read_bytes()[:5000])
+        other = self.file("other.txt", TEXT.read_bytes()[5000:10000])
+        for again in (text, f"{self.folder}/../{self.folder.name}/twice.txt", copy):
+            line = self.fails("tune", path, "--text", text, "--text", other, "--text", again)
+            self.assertIn(f"{again}: the same text as {text}, and would count twice; name another, "
+                          "or leave one out", line)
+        line = self.fails("tune", path, "--text", "-", "--text", text, stdin=TEXT.read_bytes()[:5000])
+        self.assertIn(f"{text}: the same text as standard input, and would", line)
+
     def test_what_tune_refuses(self):
         path = cached(SMOL)
+        for flag, name in (("-o", "--output"), ("--output", "--output"),
+                           ("--tune-file", "--tune-file")):
+            self.assertIn(f"baton tune: {name} takes the name of a file, not ''",
+                          self.fails("tune", path, flag, "", code=2))
         short = self.folder / "short.txt"
         short.write_text("Too short a text.")
         self.assertRegex(self.fails("tune", path, "--text", short), r"short\.txt: has \d+ tokens; .*1,024")

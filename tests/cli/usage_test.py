@@ -370,5 +370,33 @@ class Usage(BatonCase):
         self.assertTrue(re.match("Usage: baton run", self.ok("run", "--bogus", "--help")))
 
 
+class WhatTakesTheirPlace(BatonCase):
+    def test_options_that_people_try(self):
+        for command, options, words in (
+                ("tokenize", ["-f", "--file", "-p", "--prompt", "--text"],
+                 "tokenize reads the text from standard input: baton tokenize MODEL < FILE"),
+                ("detokenize", ["-f", "--file", "--ids"],
+                 "detokenize reads the ids from standard input: baton detokenize MODEL < FILE"),
+                ("pack", ["-o", "--output"], "pack writes MODEL.packed beside the model, where other "
+                                             "commands look for it")):
+            for option in options:
+                self.assertIn(f"baton {command}: there is no {option} here: {words}",
+                              self.fails(command, MODEL, option, "x", code=2))
+
+
+class LongValues(BatonCase):
+    def test_a_long_value_does_not_push_the_reason_out(self):
+        value = "7" * 50000
+        for arguments, code, words in (
+                (["run", MODEL, "-p", "x", "--isa", value], 2, "; this machine can run: auto,"),
+                (["run", value, "-p", "x"], 1, ": the name is too long"),
+                (["run", MODEL, "-p", "x", "-f", "./" + value], 1, "': File name too long"),
+                ([value], 2, "baton: unknown command '777"),
+                (["bench", "serve", MODEL, "--rate", value], 2, "--rate takes numbers from 0.001 to 1000000 ")):
+            line = self.fails(*arguments, code=code)
+            self.assertIn(words, line)
+            self.assertLess(len(line), 1100)
+
+
 if __name__ == "__main__":
     main()

@@ -1,0 +1,28 @@
+// Running text broken into lines for a screen.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace baton {
+
+// Columns that a text takes on a screen, one for each character of UTF-8.
+size_t ScreenColumns(std::string_view text);
+
+// Columns of running text that is on no screen.
+inline constexpr size_t kPipeColumns = 80;
+
+// Breaks text at blanks, and a word that is longer than a line behind its commas, so that no line
+// is wider than the screen; 0: no screen. Lines but the first begin with `indent` blanks, and the
+// first one leaves as much room.
+struct WrapShape {
+  size_t columns = 0;
+  size_t indent = 0;
+};
+std::string WrapWords(std::string_view text, const WrapShape& shape);
+
+// "label    value" and a line feed: the value is wrapped and stands where the shape's indent ends.
+std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape);
+
+}  // namespace baton
