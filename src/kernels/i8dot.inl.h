@@ -103,13 +103,13 @@ BATON_INLINE i32x16 ReduceEach(const i32x16 (&a)[kLanes], const Op& op) {
 }
 BATON_INLINE i32x16 MaxOfEach(const i32x16 (&a)[kLanes]) {
   return ReduceEach(
-      a, [](__m512i x, __m512i y)
-             __attribute__((always_inline)) { return _mm512_max_epi32(x, y); });
+      a,
+      [](__m512i x, __m512i y) __attribute__((always_inline)) { return _mm512_max_epi32(x, y); });
 }
 BATON_INLINE i32x16 SumOfEach(const i32x16 (&a)[kLanes]) {
   return ReduceEach(
-      a, [](__m512i x, __m512i y)
-             __attribute__((always_inline)) { return _mm512_add_epi32(x, y); });
+      a,
+      [](__m512i x, __m512i y) __attribute__((always_inline)) { return _mm512_add_epi32(x, y); });
 }
 
 template <Precision kPrecision>
@@ -235,8 +235,8 @@ BATON_INLINE i32x16 ReduceEach(const i32x16 (&a)[kLanes], const Op& op) {
         const __m256i odd = op(four[2 * j + 1].lo, four[2 * j + 1].hi);
         pairs[j] = op(_mm256_unpacklo_epi32(even, odd), _mm256_unpackhi_epi32(even, odd));
       }
-      quads[i] = op(_mm256_unpacklo_epi64(pairs[0], pairs[1]),
-                    _mm256_unpackhi_epi64(pairs[0], pairs[1]));
+      quads[i] =
+          op(_mm256_unpacklo_epi64(pairs[0], pairs[1]), _mm256_unpackhi_epi64(pairs[0], pairs[1]));
     }
     results[half] = op(_mm256_permute2x128_si256(quads[0], quads[1], 0x20),
                        _mm256_permute2x128_si256(quads[0], quads[1], 0x31));
@@ -245,13 +245,13 @@ BATON_INLINE i32x16 ReduceEach(const i32x16 (&a)[kLanes], const Op& op) {
 }
 BATON_INLINE i32x16 MaxOfEach(const i32x16 (&a)[kLanes]) {
   return ReduceEach(
-      a, [](__m256i x, __m256i y)
-             __attribute__((always_inline)) { return _mm256_max_epi32(x, y); });
+      a,
+      [](__m256i x, __m256i y) __attribute__((always_inline)) { return _mm256_max_epi32(x, y); });
 }
 BATON_INLINE i32x16 SumOfEach(const i32x16 (&a)[kLanes]) {
   return ReduceEach(
-      a, [](__m256i x, __m256i y)
-             __attribute__((always_inline)) { return _mm256_add_epi32(x, y); });
+      a,
+      [](__m256i x, __m256i y) __attribute__((always_inline)) { return _mm256_add_epi32(x, y); });
 }
 
 // The sums of the lanes i with i % 4 < 2 and of the others, times a factor, in 16 bits each.
