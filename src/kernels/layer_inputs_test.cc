@@ -56,12 +56,23 @@ std::vector<Case> Cases() {
     }
   }
   cases.push_back({300, 96, 2});
+  // More threads share a tile's rows: runs of a few of them.
+  for (const int threads : {5, 8}) {
+    for (const int64_t rows : {4, 12, 16, 33}) {
+      for (const int64_t width : {96, 576}) cases.push_back({rows, width, threads});
+    }
+  }
   return cases;
 }
 
+// All kinds of side values.
 InputForms AllForms() {
-  return InputForms::For(DType::kQ4_0) | InputForms::For(DType::kQ4_1) |
-         InputForms::For(DType::kQ6_K) | InputForms::For(DType::kF32);
+  InputForms forms;
+  for (const DType type : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ2_K,
+                           DType::kQ3_K, DType::kQ6_K, DType::kF32}) {
+    forms = forms | InputForms::For(type);
+  }
+  return forms;
 }
 
 class LayerInputsTest : public testing::TestWithParam<Precision> {

@@ -47,9 +47,11 @@ TaskGrid GridOfTiles(const Work& work, int num_threads) {
   const int64_t by_bytes = std::max<int64_t>(kTaskBytes / work.weights.panel_bytes(), 4);
   const int64_t by_threads = num_panels / (kTasksPerThread * num_threads);
   int64_t panels = std::clamp<int64_t>(std::min(by_bytes, by_threads), 1, kMaxGroupPanels);
+  // Smaller groups read the rows' codes more often: only for a twentieth of the time or more.
+  constexpr int64_t kWorthwhile = 20;
   for (int64_t fewer = panels - 1; fewer > 0; --fewer) {
-    if (LongestShare(num_panels, fewer, num_threads) <
-        LongestShare(num_panels, panels, num_threads)) {
+    if (LongestShare(num_panels, fewer, num_threads) * kWorthwhile <=
+        LongestShare(num_panels, panels, num_threads) * (kWorthwhile - 1)) {
       panels = fewer;
     }
   }

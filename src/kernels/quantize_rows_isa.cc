@@ -12,15 +12,11 @@ inline constexpr int kBatchBlocks = kLanes;
 
 constexpr float kZeroBlock[kInputBlock] = {};
 
-// Inputs of a row that are asked for ahead: sixteen rows are more streams than the hardware's own
-// prefetch follows.
-inline constexpr int kAhead = 4 * kInputBlock;
-
-// Blocks whose results follow each other in memory.
 struct Batch {
   int count;                        // those behind it are zeros
-  int64_t place;                    // of the first, in blocks
+  bool is_contiguous;               // the blocks' results follow each other in memory
   const float* from[kBatchBlocks];  // [32]
+  int64_t place[kBatchBlocks];      // of the results, in blocks
 };
 
 // What the side values of a batch are made of.
@@ -46,7 +42,7 @@ BATON_INLINE void FindScales(i32x16 amax_bits, float* inverses, float* scales) {
 
 // Stores the codes of the batch's blocks; the scales stay with the rest.
 template <Precision kPrecision, bool kHalves>
-BATON_INLINE void Quantize(const Batch& batch, uint8_t* to, BatchCodes<kHalves>& codes) {
+BATON_INLINE void Quantize(const Batch& batch, uint8_t* all, BatchCodes<kHalves>& codes) {
   constexpr int32_t kInfinityBits = 0x7f800000;
   // As integers, the magnitudes of numbers are ordered as the numbers are, infinity and then the
   // NaNs above them all.
@@ -75,38 +71,62 @@ BATON_INLINE void Quantize(const Batch& batch, uint8_t* to, BatchCodes<kHalves>&
       codes.first[i] = a;
       codes.second[i] = b;
     }
-    if (i < batch.count) StoreCodes<kPrecision>(to + i * ActivationBytes(kPrecision), a, b);
+    if (i >= batch.count) continue;
+    StoreCodes<kPrecision>(all + batch.place[i] * ActivationBytes(kPrecision), a, b);
   }
 }
 
-BATON_INLINE void StoreWords(void* to, i32x16 words, int count) {
-  int32_t all[kBatchBlocks];
-  StoreInt(all, words);
-  if (count == kBatchBlocks) {
-    __builtin_memcpy(to, all, sizeof(all));
-  } else {
-    __builtin_memcpy(to, all, static_cast<size_t>(count) * sizeof(int32_t));
+// One word of each block to its place.
+BATON_INLINE void StoreWords(uint32_t* all, i32x16 words, const Batch& batch) {
+  if (batch.is_contiguous && batch.count == kBatchBlocks) {
+    StoreInt(reinterpret_cast<int32_t*>(all + batch.place[0]), words);
+    return;
+  }
+  int32_t lanes[kBatchBlocks];
+  StoreInt(lanes, words);
+  for (int i = 0; i < batch.count; ++i) all[batch.place[i]] = static_cast<uint32_t>(lanes[i]);
+}
+BATON_INLINE void StoreScales(float* all, f32x16 scales, const Batch& batch) {
+  if (batch.is_contiguous && batch.count == kBatchBlocks) {
+    Store(all + batch.place[0], scales);
+    return;
+  }
+  float lanes[kBatchBlocks];
+  Store(lanes, scales);
+  for (int i = 0; i < batch.count; ++i) all[batch.place[i]] = lanes[i];
+}
+
+// Two words of each block.
+BATON_INLINE void StorePairs(uint32_t* all, i32x16 first, i32x16 second, const Batch& batch) {
+  int32_t lanes[2][kBatchBlocks];
+  StoreInt(lanes[0], first);
+  StoreInt(lanes[1], second);
+  for (int i = 0; i < batch.count; ++i) {
+    all[2 * batch.place[i]] = static_cast<uint32_t>(lanes[0][i]);
+    all[2 * batch.place[i] + 1] = static_cast<uint32_t>(lanes[1][i]);
   }
 }
 
-// `factor` times the sum of codes, in the form in which this instruction set starts sums of
-// products.
-template <SideKind kKind, Precision kPrecision>
-BATON_INLINE void StoreStart(uint32_t* p, int factor, i32x16 codes, int32_t sum) {
+template <int kBits>
+BATON_INLINE i32x16 TimesMinusPower(i32x16 a) {  // a * -2^kBits
+  return SubInt(SetInt1(0), ShiftLeft<kBits>(a));
+}
+
+// -2^kBits times the sums of codes, in the form in which this instruction set starts sums of
+// products. codes: what lane i of sums is the sum of.
+template <SideKind kKind, Precision kPrecision, int kBits>
+BATON_INLINE i32x16 Starts(const i32x16 (&codes)[kBatchBlocks], i32x16 sums) {
 #if defined(BATON_ISA_AVX2) && !defined(BATON_ISA_AVX_VNNI)
   if constexpr (StartsArePairs(kKind, kPrecision)) {
-    *p = PairStarts(codes, static_cast<int16_t>(factor));
-    return;
+    int32_t starts[kBatchBlocks];
+    for (int i = 0; i < kBatchBlocks; ++i) {
+      starts[i] = static_cast<int32_t>(PairStarts(codes[i], -(1 << kBits)));
+    }
+    return LoadInt(starts);
   }
 #endif
   static_cast<void>(codes);
-  *p = static_cast<uint32_t>(factor * sum);
-}
-
-// Where a kind of side values goes; null where not wanted.
-BATON_INLINE uint32_t* PlaceOf(const QuantizeRowsArgs& args, SideKind kind, const Batch& batch) {
-  uint32_t* side = args.sides[static_cast<int>(kind)];
-  return side == nullptr ? nullptr : side + batch.place * SideValues(kind);
+  return TimesMinusPower<kBits>(sums);
 }
 
 // The side values that belong to a whole block.
@@ -114,21 +134,17 @@ template <Precision kPrecision, bool kHalves>
 BATON_INLINE void StoreBlockSides(const QuantizeRowsArgs& args, const Batch& batch,
                                   const BatchCodes<kHalves>& codes) {
   const i32x16 sum = SumOfEach(codes.both);
-  if (uint32_t* to = PlaceOf(args, SideKind::kMinus8A, batch)) {
-    StoreWords(to, SubInt(SetInt1(0), ShiftLeft<3>(sum)), batch.count);
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kMinus8A)]) {
+    StoreWords(all, TimesMinusPower<3>(sum), batch);
   }
-  if (uint32_t* to = PlaceOf(args, SideKind::kMinus16A, batch)) {
-    int32_t sums[kBatchBlocks];
-    StoreInt(sums, sum);
-    for (int i = 0; i < batch.count; ++i) {
-      StoreStart<SideKind::kMinus16A, kPrecision>(to + i, -16, codes.both[i], sums[i]);
-    }
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kMinus16A)]) {
+    StoreWords(all, Starts<SideKind::kMinus16A, kPrecision, 4>(codes.both, sum), batch);
   }
-  if (uint32_t* to = PlaceOf(args, SideKind::kMinus128A, batch)) {
-    StoreWords(to, SubInt(SetInt1(0), ShiftLeft<7>(sum)), batch.count);
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kMinus128A)]) {
+    StoreWords(all, TimesMinusPower<7>(sum), batch);
   }
-  if (uint32_t* to = PlaceOf(args, SideKind::kScaledA, batch)) {
-    StoreWords(to, AsInt(Mul(Load(codes.scales), ToFloat(sum))), batch.count);
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kScaledA)]) {
+    StoreWords(all, AsInt(Mul(Load(codes.scales), ToFloat(sum))), batch);
   }
 }
 
@@ -138,29 +154,17 @@ BATON_INLINE void StoreHalfSides(const QuantizeRowsArgs& args, const Batch& batc
                                  const BatchCodes<true>& codes) {
   const i32x16 first = SumOfEach(codes.first);
   const i32x16 second = SumOfEach(codes.second);
-  int32_t sums[2][kBatchBlocks];
-  StoreInt(sums[0], first);
-  StoreInt(sums[1], second);
-  if (uint32_t* to = PlaceOf(args, SideKind::kMinus32Halves, batch)) {
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kMinus32Halves)]) {
     constexpr SideKind kKind = SideKind::kMinus32Halves;
-    for (int i = 0; i < batch.count; ++i) {
-      StoreStart<kKind, kPrecision>(to + 2 * i, -32, codes.first[i], sums[0][i]);
-      StoreStart<kKind, kPrecision>(to + 2 * i + 1, -32, codes.second[i], sums[1][i]);
-    }
+    StorePairs(all, Starts<kKind, kPrecision, 5>(codes.first, first),
+               Starts<kKind, kPrecision, 5>(codes.second, second), batch);
   }
-  if (uint32_t* to = PlaceOf(args, SideKind::kMinus4Halves, batch)) {
-    for (int i = 0; i < batch.count; ++i) {
-      to[2 * i] = static_cast<uint32_t>(-4 * sums[0][i]);
-      to[2 * i + 1] = static_cast<uint32_t>(-4 * sums[1][i]);
-    }
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kMinus4Halves)]) {
+    StorePairs(all, TimesMinusPower<2>(first), TimesMinusPower<2>(second), batch);
   }
-  if (uint32_t* to = PlaceOf(args, SideKind::kScaledHalves, batch)) {
-    StoreInt(sums[0], AsInt(Mul(Load(codes.scales), ToFloat(first))));
-    StoreInt(sums[1], AsInt(Mul(Load(codes.scales), ToFloat(second))));
-    for (int i = 0; i < batch.count; ++i) {
-      to[2 * i] = static_cast<uint32_t>(sums[0][i]);
-      to[2 * i + 1] = static_cast<uint32_t>(sums[1][i]);
-    }
+  if (uint32_t* all = args.sides[static_cast<int>(SideKind::kScaledHalves)]) {
+    const f32x16 scales = Load(codes.scales);
+    StorePairs(all, AsInt(Mul(scales, ToFloat(first))), AsInt(Mul(scales, ToFloat(second))), batch);
   }
 }
 
@@ -177,8 +181,8 @@ template <Precision kPrecision, bool kHalves>
 BATON_INLINE void QuantizeBatch(const QuantizeRowsArgs& args, const Batch& batch,
                                 bool wants_blocks) {
   BatchCodes<kHalves> codes;
-  Quantize<kPrecision>(batch, args.codes + batch.place * ActivationBytes(kPrecision), codes);
-  StoreWords(args.scales + batch.place, AsInt(Load(codes.scales)), batch.count);
+  Quantize<kPrecision>(batch, args.codes, codes);
+  StoreScales(args.scales, Load(codes.scales), batch);
   if (wants_blocks) StoreBlockSides<kPrecision>(args, batch, codes);
   if constexpr (kHalves) StoreHalfSides<kPrecision>(args, batch, codes);
 }
@@ -200,31 +204,27 @@ void QuantizeRows(const QuantizeRowsArgs& args) {
   const bool wants_blocks = WantsSides(args, 1);
   const bool wants_halves = WantsSides(args, 2);
   const int64_t num_blocks = args.num_inputs / kInputBlock;
-  const int row_bits = __builtin_ctzll(static_cast<unsigned long long>(args.tile_rows));
-  // Blocks whose results lie side by side: of all rows of a tile all of them, else one of each row.
-  const bool is_whole = args.num_rows == args.tile_rows;
-  const int64_t run = is_whole ? num_blocks * args.tile_rows : args.num_rows;
-  for (int64_t begin = 0; begin < num_blocks * args.tile_rows;
-       begin += is_whole ? run : args.tile_rows) {
-    for (int64_t done = 0; done < run; done += kBatchBlocks) {
-      Batch batch;
-      batch.count = run - done < kBatchBlocks ? static_cast<int>(run - done) : kBatchBlocks;
-      batch.place = begin + done;
-      for (int i = 0; i < kBatchBlocks; ++i) {
-        batch.from[i] = kZeroBlock;
-        if (i >= batch.count) continue;
-        const int64_t place = batch.place + i;
-        const float* row = args.rows[place & (args.tile_rows - 1)];
-        if (row == nullptr) continue;
-        batch.from[i] = row + (place >> row_bits) * kInputBlock;
-        __builtin_prefetch(batch.from[i] + kAhead);
-        __builtin_prefetch(batch.from[i] + kAhead + kLanes);
+  Batch batch;
+  batch.is_contiguous = args.num_rows == args.tile_rows;
+  int row = 0;
+  int64_t block = 0;
+  while (block < num_blocks) {
+    batch.count = 0;
+    for (int i = 0; i < kBatchBlocks; ++i) {
+      batch.from[i] = kZeroBlock;
+      if (block == num_blocks) continue;
+      if (args.rows[row] != nullptr) batch.from[i] = args.rows[row] + block * kInputBlock;
+      batch.place[i] = block * args.tile_rows + row;
+      ++batch.count;
+      if (++row == args.num_rows) {
+        row = 0;
+        ++block;
       }
-      if (wants_halves) {
-        QuantizeBatch<kPrecision, true>(args, batch, wants_blocks);
-      } else {
-        QuantizeBatch<kPrecision, false>(args, batch, wants_blocks);
-      }
+    }
+    if (wants_halves) {
+      QuantizeBatch<kPrecision, true>(args, batch, wants_blocks);
+    } else {
+      QuantizeBatch<kPrecision, false>(args, batch, wants_blocks);
     }
   }
 }
