@@ -76,40 +76,11 @@ BATON_INLINE i32x16 LoadInt8(const uint8_t* p) {
 BATON_INLINE i32x16 MaxInt(i32x16 a, i32x16 b) {
   return {_mm512_max_epi32(a.v, b.v)};
 }
-// Lane i: all lanes of a[i] by op, in any order. Halves of pairs of vectors meet, so that each step
-// leaves half as many.
-template <typename Op>
-BATON_INLINE i32x16 ReduceEach(const i32x16 (&a)[kLanes], const Op& op) {
-  __m512i pairs[8];
-  BATON_UNROLL
-  for (int i = 0; i < 8; ++i) {
-    pairs[i] = op(_mm512_unpacklo_epi32(a[2 * i].v, a[2 * i + 1].v),
-                  _mm512_unpackhi_epi32(a[2 * i].v, a[2 * i + 1].v));
-  }
-  __m512i quads[4];  // in each 128 bits a part of a[4 * i] to a[4 * i + 3]
-  BATON_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    quads[i] = op(_mm512_unpacklo_epi64(pairs[2 * i], pairs[2 * i + 1]),
-                  _mm512_unpackhi_epi64(pairs[2 * i], pairs[2 * i + 1]));
-  }
-  __m512i halves[2];
-  BATON_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    halves[i] = op(_mm512_shuffle_i32x4(quads[2 * i], quads[2 * i + 1], 0x44),
-                   _mm512_shuffle_i32x4(quads[2 * i], quads[2 * i + 1], 0xee));
-  }
-  return {op(_mm512_shuffle_i32x4(halves[0], halves[1], 0x88),
-             _mm512_shuffle_i32x4(halves[0], halves[1], 0xdd))};
+BATON_INLINE int32_t ReduceMaxInt(i32x16 a) {
+  return _mm512_reduce_max_epi32(a.v);
 }
-BATON_INLINE i32x16 MaxOfEach(const i32x16 (&a)[kLanes]) {
-  return ReduceEach(
-      a,
-      [](__m512i x, __m512i y) __attribute__((always_inline)) { return _mm512_max_epi32(x, y); });
-}
-BATON_INLINE i32x16 SumOfEach(const i32x16 (&a)[kLanes]) {
-  return ReduceEach(
-      a,
-      [](__m512i x, __m512i y) __attribute__((always_inline)) { return _mm512_add_epi32(x, y); });
+BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
+  return _mm512_reduce_add_epi32(a.v);
 }
 
 template <Precision kPrecision>
@@ -218,40 +189,19 @@ BATON_INLINE i32x16 LoadInt8(const uint8_t* p) {
 BATON_INLINE i32x16 MaxInt(i32x16 a, i32x16 b) {
   return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
 }
-// As on AVX-512.
-template <typename Op>
-BATON_INLINE i32x16 ReduceEach(const i32x16 (&a)[kLanes], const Op& op) {
-  __m256i results[2];
-  BATON_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    __m256i quads[2];  // in each 128 bits a part of four vectors
-    BATON_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const i32x16* four = a + 8 * half + 4 * i;
-      __m256i pairs[2];
-      BATON_UNROLL
-      for (int j = 0; j < 2; ++j) {
-        const __m256i even = op(four[2 * j].lo, four[2 * j].hi);
-        const __m256i odd = op(four[2 * j + 1].lo, four[2 * j + 1].hi);
-        pairs[j] = op(_mm256_unpacklo_epi32(even, odd), _mm256_unpackhi_epi32(even, odd));
-      }
-      quads[i] =
-          op(_mm256_unpacklo_epi64(pairs[0], pairs[1]), _mm256_unpackhi_epi64(pairs[0], pairs[1]));
-    }
-    results[half] = op(_mm256_permute2x128_si256(quads[0], quads[1], 0x20),
-                       _mm256_permute2x128_si256(quads[0], quads[1], 0x31));
-  }
-  return {results[0], results[1]};
+BATON_INLINE int32_t ReduceMaxInt(i32x16 a) {
+  const __m256i m8 = _mm256_max_epi32(a.lo, a.hi);
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(m8), _mm256_extracti128_si256(m8, 1));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+  return _mm_cvtsi128_si32(m);
 }
-BATON_INLINE i32x16 MaxOfEach(const i32x16 (&a)[kLanes]) {
-  return ReduceEach(
-      a,
-      [](__m256i x, __m256i y) __attribute__((always_inline)) { return _mm256_max_epi32(x, y); });
-}
-BATON_INLINE i32x16 SumOfEach(const i32x16 (&a)[kLanes]) {
-  return ReduceEach(
-      a,
-      [](__m256i x, __m256i y) __attribute__((always_inline)) { return _mm256_add_epi32(x, y); });
+BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
+  const __m256i s8 = _mm256_add_epi32(a.lo, a.hi);
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(s8), _mm256_extracti128_si256(s8, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+  return _mm_cvtsi128_si32(s);
 }
 
 // The sums of the lanes i with i % 4 < 2 and of the others, times a factor, in 16 bits each.
@@ -525,21 +475,14 @@ BATON_INLINE i32x16 MaxInt(i32x16 a, i32x16 b) {
   BATON_EACH_LANE a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
   return a;
 }
-// Lane i: the largest lane, and the sum of the lanes, of a[i].
-BATON_INLINE i32x16 MaxOfEach(const i32x16 (&a)[kLanes]) {
-  i32x16 most;
-  for (int v = 0; v < kLanes; ++v) {
-    most.v[v] = a[v].v[0];
-    BATON_EACH_LANE most.v[v] = most.v[v] > a[v].v[i] ? most.v[v] : a[v].v[i];
-  }
+BATON_INLINE int32_t ReduceMaxInt(i32x16 a) {
+  int32_t most = a.v[0];
+  for (int i = 1; i < kLanes; ++i) most = most > a.v[i] ? most : a.v[i];
   return most;
 }
-BATON_INLINE i32x16 SumOfEach(const i32x16 (&a)[kLanes]) {
-  i32x16 sum;
-  for (int v = 0; v < kLanes; ++v) {
-    sum.v[v] = 0;
-    BATON_EACH_LANE sum.v[v] += a[v].v[i];
-  }
+BATON_INLINE int32_t ReduceAddInt(i32x16 a) {
+  int32_t sum = 0;
+  BATON_EACH_LANE sum += a.v[i];
   return sum;
 }
 

@@ -19,14 +19,13 @@ constexpr int PaddedTileRows(int rows) {
   return 1 << TileSizeIndex(rows);
 }
 
-// Consecutive rows of a tile whose inputs are to be quantized into their places in it. What belongs
-// to one block of 32 inputs lies together for all rows of the tile, so each pointer moves on by
-// `tile_rows` times its size from block to block.
-struct QuantizeRowsArgs {
-  const float* rows[kLinearTileRows];  // [num_inputs] each; null for a row of zeros
-  int num_rows;
+// One row of inputs to be quantized into its place in a tile. What belongs to one block of 32
+// inputs lies together for all rows of the tile, so each pointer moves on by `tile_rows` times its
+// size.
+struct QuantizeRowArgs {
+  const float* row;  // [num_inputs]; null for a row of zeros
   int64_t num_inputs;
-  int64_t tile_rows;               // 1, 2, 4, 8 or 16
+  int64_t tile_rows;
   uint8_t* codes;                  // [32] or, exact, [64] bytes per block; null: no codes wanted
   float* scales;                   // one per block
   uint32_t* sides[kNumSideKinds];  // SideValues(kind) per block; null where not wanted
@@ -62,7 +61,7 @@ struct LinearManyArgs {
   int64_t out_stride;    // floats from row to row
 };
 
-using QuantizeRowsFn = void (*)(const QuantizeRowsArgs&);
+using QuantizeRowFn = void (*)(const QuantizeRowArgs&);
 using LinearTileFn = void (*)(const LinearTileArgs&);
 using LinearManyFn = void (*)(const LinearManyArgs&);
 
@@ -81,7 +80,7 @@ struct LinearKernels {
 };
 
 struct LinearOps {
-  const QuantizeRowsFn* quantize_rows;           // by precision
+  const QuantizeRowFn* quantize_row;             // by precision
   const LinearKernels* kernels[kNumPanelTypes];  // by PanelType
 };
 

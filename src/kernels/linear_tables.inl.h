@@ -6,7 +6,7 @@
 
 namespace baton::BATON_ISA {
 
-extern const QuantizeRowsFn kQuantizeRows[kNumPrecisions];
+extern const QuantizeRowFn kQuantizeRow[kNumPrecisions];
 extern const LinearKernels kLinearQ4_0;
 extern const LinearKernels kLinearQ4_1;
 extern const LinearKernels kLinearQ5_0;

@@ -186,11 +186,11 @@ void RowInputs::PointAt(int64_t t, PanelType type, LinearTileArgs& args) const {
   args.side = sides_[static_cast<size_t>(kind)] + blocks * SideValues(kind);
 }
 
-QuantizeRowsArgs RowInputs::ArgsOf(const InputRange& range) const {
+QuantizeRowArgs RowInputs::ArgsOf(const InputRange& range) const {
   const int64_t t = TileOf(range.row);
   const int64_t in_tile = range.row - FirstRow(t);
   const int64_t tile_rows = PaddedTileRows(TileRows(t));
-  QuantizeRowsArgs args{};
+  QuantizeRowArgs args{};
   args.num_inputs = range.count;
   args.tile_rows = tile_rows;
   if (codes_ != nullptr) {
@@ -225,22 +225,18 @@ RowInputs QuantizeMadeRows(const KernelContext& context, InputRanges ranges, Inp
   if (shape.forms.sides != 0) CHECK_EQ(shape.num_inputs % kInputBlock, 0);
 
   const RowInputs inputs(shape, context.table.isa, buffer.data());
-  const QuantizeRowsFn quantize =
-      context.table.linear->quantize_rows[static_cast<int>(shape.precision)];
+  const QuantizeRowFn quantize =
+      context.table.linear->quantize_row[static_cast<int>(shape.precision)];
   const TaskGrid grid = GridOf(inputs.PaddedRows(), shape.num_inputs, ranges, context.pool);
   context.pool.ParallelFor(grid.NumTasks(), [&](int64_t task, int) {
     const int64_t first_row = task / grid.num_pieces * grid.rows;
     const int64_t end_row = std::min(first_row + grid.rows, grid.num_rows);
     const int64_t first = task % grid.num_pieces * grid.inputs;
     const int64_t count = std::min(grid.inputs, shape.num_inputs - first);
-    for (int64_t row = first_row; row < end_row;) {
-      const int64_t t = inputs.TileOf(row);
-      const int64_t tile_end = inputs.FirstRow(t) + PaddedTileRows(inputs.TileRows(t));
-      QuantizeRowsArgs args = inputs.ArgsOf({.row = row, .first = first, .count = count});
-      for (; row < std::min(end_row, tile_end); ++row) {
-        const InputRange range = {.row = row, .first = first, .count = count};
-        args.rows[args.num_rows++] = row < shape.num_rows ? make(range) : nullptr;
-      }
+    for (int64_t row = first_row; row < end_row; ++row) {
+      const InputRange range = {.row = row, .first = first, .count = count};
+      QuantizeRowArgs args = inputs.ArgsOf(range);
+      args.row = row < shape.num_rows ? make(range) : nullptr;
       quantize(args);
     }
   });

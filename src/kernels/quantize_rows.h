@@ -57,8 +57,8 @@ struct InputRange {
   int64_t count = 0;
 };
 
-// Makes the inputs of a range and says where they lie: [count] f32, which stay until all ranges are
-// made. Called once for each range, by any thread of the pool.
+// Makes the inputs of a range and says where they lie: [count] f32, until its next call by the same
+// thread. Called once for each range, by any thread of the pool.
 using InputMaker = FunctionRef<const float*(const InputRange&)>;
 
 enum class InputRanges {
@@ -91,8 +91,7 @@ class RowInputs {
 
   int64_t TileOf(int64_t row) const;
   int64_t BlocksBefore(int64_t t) const;
-  // Where the inputs of rows of one tile go, from range.row on; the rows themselves are left open.
-  QuantizeRowsArgs ArgsOf(const InputRange& range) const;
+  QuantizeRowArgs ArgsOf(const InputRange& range) const;
   int64_t PaddedRows() const;
 
   RowInputsShape shape_;
