@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace baton {
 namespace {
 
@@ -54,6 +56,7 @@ std::string WrapWords(std::string_view text, const WrapShape& shape) {
 }
 
 std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape) {
+  CHECK_LT(ScreenColumns(label), shape.indent);
   return fmt::format("{:<{}}{}\n", label, shape.indent, WrapWords(value, shape));
 }
 

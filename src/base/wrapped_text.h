@@ -13,16 +13,18 @@ size_t ScreenColumns(std::string_view text);
 // Columns of running text that is on no screen.
 inline constexpr size_t kPipeColumns = 80;
 
-// Breaks text at blanks, and a word that is longer than a line behind its commas, so that no line
-// is wider than the screen; 0: no screen. Lines but the first begin with `indent` blanks, and the
-// first one leaves as much room.
+// Of a text on a screen. Units: columns.
 struct WrapShape {
-  size_t columns = 0;
-  size_t indent = 0;
+  size_t columns = 0;  // of the screen; 0: no screen, kPipeColumns
+  size_t indent = 0;   // of lines but the first, which leaves as much room
 };
+
+// Breaks text at blanks, and a word that is longer than a line behind its commas, so that no line
+// is wider than the screen.
 std::string WrapWords(std::string_view text, const WrapShape& shape);
 
 // "label    value" and a line feed: the value is wrapped and stands where the shape's indent ends.
+// Requires: the label is shorter than the indent.
 std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape);
 
 }  // namespace baton

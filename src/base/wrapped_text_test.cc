@@ -34,5 +34,12 @@ TEST(LabelledLine, WrapsTheValueOnly) {
             "one two  1  (a,\n         b)\n");
 }
 
+TEST(LabelledLineDeathTest, LabelsEndBeforeTheirValue) {
+  EXPECT_EQ(LabelledLine("\u00fc\u00fc\u00fc", "x", {.columns = 80, .indent = 4}),
+            "\u00fc\u00fc\u00fc x\n");
+  EXPECT_DEATH(LabelledLine("four", "x", {.columns = 80, .indent = 4}),
+               "ScreenColumns\\(label\\) < shape.indent: 4 against 4");
+}
+
 }  // namespace
 }  // namespace baton

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/wrapped_text.h"
 #include "bench/kernel_row.h"
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
@@ -100,8 +99,7 @@ std::string StagesTable(const std::vector<const KernelRow*>& rows, size_t column
   constexpr std::string_view kLegend =
       "kept blocks: share of dense attention's rate; overhead: all else, of estimates x (2 - "
       "density) / 128 of its time, and the stages that it consists of";
-  return "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n" +
-         table.ToText(columns);
+  return "\n" + ReportLegend(kLegend, columns) + table.ToText(columns);
 }
 
 Json SparseCostJson(const SparseCost& cost) {
@@ -154,9 +152,7 @@ std::string KernelsAsText(const KernelReport& report, size_t columns) {
       "int8, fma, read: share of what the machine can do at most (8-bit multiply-adds, f32 fma, "
       "reading the same memory), timed in turn with each row. spread: between quartiles. against "
       "1: time as a multiple of that of 1 row, speed as a multiple of that of 1 thread.";
-  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
-  for (const std::string& note : report.notes) text += ReportNote(note, columns);
-  return text;
+  return text + "\n" + ReportLegend(kLegend, columns) + ReportNotes(report.notes, columns);
 }
 
 std::string KernelsAsJson(const KernelReport& report) {

@@ -44,8 +44,7 @@ std::string LimitsAsText(const LimitsReport& report, size_t columns) {
                   Giga(limit.rate.median), Giga(limit.rate.best), Percent(limit.rate.spread)});
   }
   text += arithmetic.ToText(columns) + "\n" + reads.ToText(columns);
-  for (const std::string& note : report.notes) text += ReportNote(note, columns);
-  return text;
+  return text + ReportNotes(report.notes, columns);
 }
 
 std::string LimitsAsJson(const LimitsReport& report) {

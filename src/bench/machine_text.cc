@@ -9,6 +9,8 @@
 namespace baton {
 namespace {
 
+constexpr size_t kValueColumn = 13;
+
 // In the largest unit that leaves a whole number.
 std::string SizeText(uint64_t bytes) {
   if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
@@ -42,11 +44,19 @@ std::string MachineAsText(const Machine& machine, size_t columns) {
 }
 
 std::string ReportLine(std::string_view label, std::string_view value, size_t columns) {
-  return LabelledLine(label, value, {.columns = columns, .indent = 13});
+  return LabelledLine(label, value, {.columns = columns, .indent = kValueColumn});
 }
 
-std::string ReportNote(std::string_view text, size_t columns) {
-  return WrapWords(fmt::format("note: {}", text), {.columns = columns, .indent = 2}) + "\n";
+std::string ReportLegend(std::string_view text, size_t columns) {
+  return WrapWords(text, {.columns = columns, .indent = 0}) + "\n";
+}
+
+std::string ReportNotes(const std::vector<std::string>& notes, size_t columns) {
+  std::string text;
+  for (const std::string& note : notes) {
+    text += WrapWords("note: " + note, {.columns = columns, .indent = 2}) + "\n";
+  }
+  return text;
 }
 
 nlohmann::ordered_json MachineAsJson(const Machine& machine) {

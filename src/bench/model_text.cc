@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/number_text.h"
-#include "base/wrapped_text.h"
 #include "bench/machine_text.h"
 #include "bench/measure_text.h"
 #include "bench/model_suite.h"
@@ -78,9 +77,7 @@ std::string ModelAsText(const ModelReport& report, size_t columns) {
   constexpr std::string_view kLegend =
       "limit: tokens/s if all arithmetic ran at the machine's peaks, or all bytes at the speed of "
       "reading the same memory, whichever binds; measured in turn with each row.";
-  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
-  for (const std::string& note : report.notes) text += ReportNote(note, columns);
-  return text;
+  return text + "\n" + ReportLegend(kLegend, columns) + ReportNotes(report.notes, columns);
 }
 
 std::string ModelAsJson(const ModelReport& report) {

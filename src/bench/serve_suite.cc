@@ -68,7 +68,9 @@ class Bell {
 // What one request saw. Written on the engine's thread under the bell's lock.
 class Client final : public RequestObserver {
  public:
-  Client(Bell& bell, double submitted) : bell_(bell), submitted_(submitted) {}
+  // `num_done` counts the answers of all that share it. Requires: both outlive the engine's hold.
+  Client(Bell& bell, int64_t& num_done, double submitted)
+      : bell_(bell), num_done_(num_done), submitted_(submitted) {}
 
   void OnPrefill(int64_t, int64_t) override {}
   void OnToken(const SampledToken&) override {
@@ -84,6 +86,7 @@ class Client final : public RequestObserver {
       const std::lock_guard lock(bell_.mutex());
       result_ = std::move(result);
       is_done_ = true;
+      ++num_done_;
     }
     bell_.Ring();
   }
@@ -104,6 +107,7 @@ class Client final : public RequestObserver {
 
  private:
   Bell& bell_;
+  int64_t& num_done_;  // Requires: the bell's lock
   SteadyClock clock_;
   double submitted_;
   std::vector<double> tokens_;
@@ -182,11 +186,12 @@ class ServeBench {
   Result<LongPromptRow> LongPrompt(int64_t clients) {
     LongPromptRow row{.clients = clients, .prompt_tokens = options_.long_prompt_tokens};
     const std::vector<TokenId> prompt = AnyTokens(options_.long_prompt_tokens);
+    int64_t num_done = 0;  // nobody asks for it
     {
       Result<std::unique_ptr<Engine>> engine = MakeEngine();
       if (!engine) return Forward(engine);
       const RunningEngine running(**engine);
-      Result<std::shared_ptr<Client>> alone = Submit(**engine, Request(prompt, 1));
+      Result<std::shared_ptr<Client>> alone = Submit(**engine, Request(prompt, 1), num_done);
       if (!alone) return Forward(alone);
       bell_.Await([&] { return (*alone)->is_done(); });
       row.alone_ttft = (*alone)->ttft();
@@ -198,13 +203,13 @@ class ServeBench {
     for (int64_t i = 0; i < clients; ++i) {
       const int64_t most = model_.context_tokens - options_.prompt_tokens;
       Result<std::shared_ptr<Client>> stream =
-          Submit(**engine, Request(AnyTokens(options_.prompt_tokens), most));
+          Submit(**engine, Request(AnyTokens(options_.prompt_tokens), most), num_done);
       if (!stream) return Forward(stream);
       streams.push_back(*stream);
     }
     AwaitTokens(streams, kTokensAround);
     const double arrival = SecondsNow(clock_);
-    Result<std::shared_ptr<Client>> late = Submit(**engine, Request(prompt, 1));
+    Result<std::shared_ptr<Client>> late = Submit(**engine, Request(prompt, 1), num_done);
     if (!late) return Forward(late);
     bell_.Await([&] { return (*late)->is_done(); });
     row.ttft = (*late)->ttft();
@@ -228,11 +233,13 @@ class ServeBench {
     double rate = 0;
   };
 
-  // What came of a load.
-  struct Served {
+  // A load under way, and what came of it. Times but `seconds` are the clock's.
+  struct LoadState {
     std::vector<std::shared_ptr<Client>> clients = {};
+    int64_t num_done = 0;  // of the clients. Requires: the bell's lock
     int64_t num_refused = 0;
-    double last_arrival = 0;  // by the clock
+    double last_arrival = 0;
+    double told = 0;  // when it was last said how far the load is
     double seconds = 0;
   };
 
@@ -254,8 +261,9 @@ class ServeBench {
     request.ignore_end_tokens = true;
     return request;
   }
-  Result<std::shared_ptr<Client>> Submit(Engine& engine, GenerationRequest request) {
-    auto client = std::make_shared<Client>(bell_, SecondsNow(clock_));
+  Result<std::shared_ptr<Client>> Submit(Engine& engine, GenerationRequest request,
+                                         int64_t& num_done) {
+    auto client = std::make_shared<Client>(bell_, num_done, SecondsNow(clock_));
     Result<uint64_t> id = engine.Submit(std::move(request), client);
     if (!id) return Forward(id);
     return client;
@@ -268,40 +276,34 @@ class ServeBench {
     });
   }
 
-  // Of the requests of a load that arrived. Requires: the bell's lock.
-  static int64_t NumAnswered(const Served& served) {
-    return std::ranges::count_if(served.clients,
-                                 [](const auto& client) { return client->is_done(); });
-  }
-
   // Says how far a load is, unless that was said just now.
-  void Tell(const Served& served) {
+  void Tell(LoadState& load) {
     const double now = SecondsNow(clock_);
-    if (now - told_ < kTellSeconds.count()) return;
-    told_ = now;
-    ServeMoment moment{.num_answered = served.num_refused,
+    if (now - load.told < kTellSeconds.count()) return;
+    load.told = now;
+    ServeMoment moment{.num_answered = load.num_refused,
                        .num_requests = options_.num_requests,
-                       .least_left_seconds = std::max(0.0, served.last_arrival - now)};
+                       .least_left_seconds = std::max(0.0, load.last_arrival - now)};
     {
       const std::lock_guard lock(bell_.mutex());
-      moment.num_answered += NumAnswered(served);
+      moment.num_answered += load.num_done;
     }
     progress_.goes_on(moment);
   }
 
-  void SleepUntil(double when, const Served& served) {
+  void SleepUntil(double when, LoadState& load) {
     for (double left = when - SecondsNow(clock_); left > 0; left = when - SecondsNow(clock_)) {
       std::this_thread::sleep_for(std::min(std::chrono::duration<double>(left), kTellSeconds));
-      Tell(served);
+      Tell(load);
     }
   }
 
   Result<ServeRow> Load(const LoadKind& kind) {
+    LoadState load;
+    std::vector<std::shared_ptr<Client>>& clients = load.clients;
+    const auto tell = [&] { Tell(load); };
     Result<std::unique_ptr<Engine>> engine = MakeEngine();
     if (!engine) return Forward(engine);
-    Served served;
-    std::vector<std::shared_ptr<Client>>& clients = served.clients;
-    const auto tell = [&] { Tell(served); };
     std::vector<double> arrivals;
     if (kind.clients == 0) {
       arrivals = ArrivalsOf(options_.num_requests, {.rate = kind.rate, .seed = options_.seed});
@@ -309,52 +311,47 @@ class ServeBench {
     {
       const RunningEngine running(**engine);
       const double first = SecondsNow(clock_);
-      told_ = first;
-      served.last_arrival = first + (arrivals.empty() ? 0 : arrivals.back());
+      load.told = first;
+      load.last_arrival = first + (arrivals.empty() ? 0 : arrivals.back());
       for (int64_t i = 0; i < options_.num_requests; ++i) {
         if (kind.clients > 0) {
-          bell_.Await([&] { return std::ssize(clients) - NumAnswered(served) < kind.clients; },
-                      tell);
+          bell_.Await([&] { return std::ssize(clients) - load.num_done < kind.clients; }, tell);
         } else {
-          SleepUntil(first + arrivals[static_cast<size_t>(i)], served);
+          SleepUntil(first + arrivals[static_cast<size_t>(i)], load);
         }
         Result<std::shared_ptr<Client>> client =
-            Submit(**engine, Request(AnyTokens(options_.prompt_tokens), options_.output_tokens));
+            Submit(**engine, Request(AnyTokens(options_.prompt_tokens), options_.output_tokens),
+                   load.num_done);
         if (client) {
           clients.push_back(*client);
         } else if (client.error().code == ErrorCode::kExhausted) {
-          ++served.num_refused;  // overload is what such a load may be for
+          ++load.num_refused;  // overload is what such a load may be for
         } else {
           return Forward(client);
         }
-        Tell(served);
+        Tell(load);
       }
-      bell_.Await(
-          [&] {
-            return std::ranges::all_of(clients,
-                                       [](const auto& client) { return client->is_done(); });
-          },
-          tell);
-      served.seconds = SecondsNow(clock_) - first;
+      bell_.Await([&] { return load.num_done == std::ssize(clients); }, tell);
+      load.seconds = SecondsNow(clock_) - first;
     }
-    return RowOf(kind, served, (*engine)->Status());
+    return RowOf(kind, load, (*engine)->Status());
   }
 
-  Result<ServeRow> RowOf(const LoadKind& kind, const Served& served,
+  Result<ServeRow> RowOf(const LoadKind& kind, const LoadState& load,
                          const EngineStatus& status) const {
     ServeRow row;
     row.clients = kind.clients;
     row.rate = kind.rate;
-    row.num_requests = std::ssize(served.clients) + served.num_refused;
-    row.num_refused = served.num_refused;
-    row.seconds = served.seconds;
+    row.num_requests = std::ssize(load.clients) + load.num_refused;
+    row.num_refused = load.num_refused;
+    row.seconds = load.seconds;
     std::vector<double> ttfts;
     std::vector<double> gaps;
     int64_t num_good = 0;
     int64_t num_output = 0;
     int64_t num_prompt = 0;
     int64_t num_cached = 0;
-    for (const auto& client : served.clients) {
+    for (const auto& client : load.clients) {
       if (!client->result()) return Forward(client->result());
       const GenerationFigures& figures = client->result()->figures;
       ttfts.push_back(client->ttft());
@@ -374,8 +371,8 @@ class ServeBench {
         status.forward_seconds + status.sampling_seconds + status.other_seconds;
     row.ttft = PercentilesOf(std::move(ttfts));
     row.gaps = PercentilesOf(std::move(gaps));
-    row.output_rate = static_cast<double>(num_output) / served.seconds;
-    row.prompt_rate = static_cast<double>(num_prompt) / served.seconds;
+    row.output_rate = static_cast<double>(num_output) / load.seconds;
+    row.prompt_rate = static_cast<double>(num_prompt) / load.seconds;
     row.good_share = static_cast<double>(num_good) / static_cast<double>(row.num_requests);
     row.cached_share =
         num_prompt > 0 ? static_cast<double>(num_cached) / static_cast<double>(num_prompt) : 0;
@@ -393,7 +390,6 @@ class ServeBench {
   RandomStream random_;
   std::vector<TokenId> shared_;
   SteadyClock clock_;
-  double told_ = 0;  // when it was last said how far a load is
   Bell bell_;
 };
 
@@ -410,6 +406,8 @@ Percentiles PercentilesOf(std::vector<double> values) {
 }
 
 std::vector<double> ArrivalsOf(int64_t num_requests, const ArrivalLaw& law) {
+  CHECK_GT(law.rate, 0);
+  CHECK_GE(num_requests, 0);
   RandomStream random({.seed = law.seed, .stream = kArrivalStream});
   std::vector<double> arrivals;
   double due = 0;
@@ -421,7 +419,7 @@ std::vector<double> ArrivalsOf(int64_t num_requests, const ArrivalLaw& law) {
 }
 
 Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const ServeProgress& progress) {
-  Result<LoadedModel> model = LoadModel(options.load, progress.loads);
+  Result<LoadedModel> model = LoadModel(options.load, progress.loading);
   if (!model) return Forward(model);
   const int64_t longest =
       std::max(options.prompt_tokens + options.output_tokens,

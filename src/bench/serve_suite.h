@@ -95,12 +95,14 @@ struct ServeReport {
   std::vector<LongPromptRow> long_rows;
 };
 
-// When the requests of an open load arrive, counted from the first: exponential gaps, a function of
-// seed and rate. Units: seconds.
+// How the requests of an open load arrive: with exponential gaps, a function of seed and rate.
 struct ArrivalLaw {
   double rate = 0;  // per second
   uint64_t seed = 0;
 };
+// Times of arrival: [num_requests] seconds, ascending, the first 0. Those at another rate are the
+// same ones, stretched or pressed.
+// Requires: law.rate > 0, num_requests >= 0.
 std::vector<double> ArrivalsOf(int64_t num_requests, const ArrivalLaw& law);
 
 // How far a load is.
@@ -110,9 +112,9 @@ struct ServeMoment {
   double least_left_seconds = 0;  // until the last one arrives
 };
 
-// Who hears how far it is. Threads: that of BenchServe.
+// Who hears how far it is. Requires: all set. Threads: that of BenchServe.
 struct ServeProgress {
-  LoadProgress loads;
+  LoadProgress loading;                             // of the model
   BenchProgress begins;                             // a row of the report
   std::function<void(const ServeMoment&)> goes_on;  // once a second or more often, within a load
 };
@@ -120,7 +122,7 @@ struct ServeProgress {
 // Errors: as LoadModel and Engine::Make; invalid (prompt and answer exceed the context).
 Result<ServeReport> BenchServe(const ServeSuiteOptions& options, const ServeProgress& progress);
 
-// A table of at most 100 columns; one JSON object; times and rates by load.
+// A table, wrapped to `columns`; one JSON object; times and rates by load.
 // `columns`: of the screen, 0 for any width (TextTable::ToText).
 std::string ServeAsText(const ServeReport& report, size_t columns);
 std::string ServeAsJson(const ServeReport& report);

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace baton {
 namespace {
@@ -94,12 +97,8 @@ TEST(ServeAsText, AmountsHaveDigitsInGroups) {
 
 TEST(ServeAsText, FitsAScreen) {
   for (const size_t columns : {40u, 60u, 80u}) {
-    const std::string text = ServeAsText(LargeReport(), columns);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = text.find('\n', begin);
-      EXPECT_LE(end - begin, columns) << text;
-      begin = end + 1;
-    }
+    std::istringstream text(ServeAsText(LargeReport(), columns));
+    for (std::string line; std::getline(text, line);) EXPECT_LE(line.size(), columns) << line;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number_text.h"
-#include "base/wrapped_text.h"
 #include "bench/machine_text.h"
 #include "bench/plot.h"
 #include "bench/serve_suite.h"
@@ -79,7 +78,7 @@ std::string ServeAsText(const ServeReport& report, size_t columns) {
   constexpr std::string_view kLegend =
       "refused: of the requests, by the full queue; in a step: requests, on average; sampling, "
       "engine: their share of the steps' time.";
-  text += "\n" + WrapWords(kLegend, {.columns = columns, .indent = 0}) + "\n";
+  text += "\n" + ReportLegend(kLegend, columns);
   if (report.long_rows.empty()) return text;
   TextTable longs({">streams", ">long prompt", ">ttft alone", ">ttft", ">ratio", ">gap before",
                    ">after", ">longest gap", ">ratio"},

@@ -189,7 +189,7 @@ class BenchServeCommand final : public Command {
     };
     show("Loading", ProgressUnit::kBytes, nullptr);
     return BenchServe(
-        suite, {.loads =
+        suite, {.loading =
                     [&](uint64_t done, uint64_t total) {
                       progress->Update(static_cast<int64_t>(done), static_cast<int64_t>(total));
                     },
@@ -205,19 +205,14 @@ class BenchServeCommand final : public Command {
                     }});
   }
 
-  // Arrivals that take minutes are no slip of the engine.
-  void NoteArrivals(const ServeSuiteOptions& suite, Console& console) const {
+  // Without the note, a slow load looks like an engine that hangs.
+  static void NoteArrivals(const ServeSuiteOptions& suite, Console& console) {
+    if (suite.rates.empty()) return;
+    // At one request per second. At other rates they take 1 / rate of that.
+    const double at_one = ArrivalsOf(suite.num_requests, {.rate = 1, .seed = suite.seed}).back();
+    const double slowest = std::ranges::min(suite.rates);
     double all_seconds = 0;
-    double slowest = 0;
-    double slowest_seconds = 0;
-    for (const double rate : suite.rates) {
-      const double seconds =
-          ArrivalsOf(suite.num_requests, {.rate = rate, .seed = suite.seed}).back();
-      all_seconds += seconds;
-      if (seconds < slowest_seconds) continue;
-      slowest = rate;
-      slowest_seconds = seconds;
-    }
+    for (const double rate : suite.rates) all_seconds += at_one / rate;
     if (all_seconds < kNoteSeconds) return;
     const std::string all =
         suite.rates.size() == 1
@@ -225,8 +220,8 @@ class BenchServeCommand final : public Command {
             : fmt::format(" ({} at all {} rates)", DurationText(all_seconds), suite.rates.size());
     Note(fmt::format("the arrivals of {} take {} at {:g} per second{}; fewer --requests or a "
                      "higher --rate take less",
-                     CountOf(suite.num_requests, "request"), DurationText(slowest_seconds), slowest,
-                     all),
+                     CountOf(suite.num_requests, "request"), DurationText(at_one / slowest),
+                     slowest, all),
          console);
   }
 

@@ -16,6 +16,8 @@
 namespace baton {
 namespace {
 
+constexpr size_t kValueColumn = 13;
+
 // How the windows were read.
 std::string PrefillText(const std::optional<SparsePolicy>& policy) {
   return policy ? PolicyText(*policy) : "dense";
@@ -41,7 +43,7 @@ std::string FiguresAsJson(const PerplexityFigures& figures, int64_t window,
 std::string FiguresAsText(const PerplexityFigures& figures, int64_t window,
                           const std::optional<SparsePolicy>& policy, size_t columns) {
   const auto line = [columns](std::string_view label, const std::string& value) {
-    return LabelledLine(label, value, {.columns = columns, .indent = 13});
+    return LabelledLine(label, value, {.columns = columns, .indent = kValueColumn});
   };
   return line("perplexity", fmt::format("{:.6f}  ({} in {} of {})", figures.perplexity(),
                                         CountOf(figures.count, "target"),

@@ -28,7 +28,7 @@ class Lines {
   explicit Lines(size_t columns) : shape_{.columns = columns, .indent = kValueColumn} {}
 
   void Add(std::string_view label, std::string_view value) {
-    AddWhole(label, WrapWords(value, shape_));
+    text_ += LabelledLine(label, value, shape_);
   }
   // On one line, however long.
   void AddWhole(std::string_view label, std::string_view value) {

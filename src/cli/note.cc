@@ -15,7 +15,7 @@ constexpr size_t kIndent = 2;
 
 void Note(std::string_view text, Console& console) {
   console.status.Clear();
-  const std::string note = fmt::format("baton: note: {}", Printable(text, kMaxNoteBytes));
+  const std::string note = fmt::format("baton: note: {}", PrintableEnds(text, kMaxNoteBytes));
   const WrapShape shape = {.columns = static_cast<size_t>(console.columns), .indent = kIndent};
   (void)console.err.Write((console.status.live() ? WrapWords(note, shape) : note) + "\n");
 }

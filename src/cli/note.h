@@ -8,8 +8,8 @@
 namespace baton {
 
 // Writes "baton: note: TEXT" to standard error, fit for a terminal: one line, on a terminal as many
-// as its width makes of it. A note that cannot be written
-// stops nothing.
+// as its width makes of it; a long text loses its middle. A note that cannot be written stops
+// nothing.
 void Note(std::string_view text, Console& console);
 
 }  // namespace baton

@@ -213,8 +213,11 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
   for (const std::string& extra : extras) {
     if (extra.size() < 2 || !extra.starts_with('-')) continue;
     const std::string name = extra.substr(0, extra.find('='));
-    if (const auto known = elsewhere_.find(name); known != elsewhere_.end()) {
-      return Fail(ErrorCode::kInvalid, fmt::format("there is no {} here: {}", name, known->second));
+    // A short one may have its value attached: "-oFILE".
+    const std::string option = extra.starts_with("--") ? name : extra.substr(0, 2);
+    if (const auto known = elsewhere_.find(option); known != elsewhere_.end()) {
+      return Fail(ErrorCode::kInvalid,
+                  fmt::format("there is no {} here: {}", option, known->second));
     }
     return Fail(ErrorCode::kInvalid,
                 fmt::format("unknown option '{}'{}", name, DidYouMean(name, LongNames())));

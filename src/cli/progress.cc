@@ -32,18 +32,6 @@ std::string Amount(ProgressUnit unit, int64_t amount) {
                                       : CountText(amount);
 }
 
-double ShareOf(const ProgressMoment& moment) {
-  if (moment.total <= 0) return 0;
-  return std::clamp(static_cast<double>(moment.done) / static_cast<double>(moment.total), 0.0, 1.0);
-}
-
-// What is told of a moment, as far as it is known.
-struct Parts {
-  std::string head;  // what and share
-  std::string amount;
-  std::string rate;
-  std::string left;
-};
 std::string_view Noun(ProgressUnit unit) {
   switch (unit) {
     case ProgressUnit::kBytes:
@@ -67,6 +55,19 @@ std::string Rate(ProgressUnit unit, double rate) {
   }
   return "";
 }
+
+double ShareOf(const ProgressMoment& moment) {
+  if (moment.total <= 0) return 0;
+  return std::clamp(static_cast<double>(moment.done) / static_cast<double>(moment.total), 0.0, 1.0);
+}
+
+// What is told of a moment, as far as it is known.
+struct Parts {
+  std::string head;  // what and share
+  std::string amount;
+  std::string rate;
+  std::string left;
+};
 
 Parts PartsOf(const ProgressMoment& moment) {
   Parts parts{.head = fmt::format("{} {:3.0f} %", moment.what, ShareOf(moment) * 100.0),

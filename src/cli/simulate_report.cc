@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kValueColumn = 13;
+
 std::string TimeText(double seconds) {
   if (seconds < 0.9995) return fmt::format("{:.1f} ms", seconds * 1000);
   if (seconds < 999.5) return fmt::format("{:.2f} s", seconds);
@@ -50,7 +52,7 @@ std::string SimulationAsText(const SimulationResult& result, size_t columns) {
   std::string text = table.ToText(columns) + "\n";
   const ScheduleCounts& counts = result.counts;
   const auto line = [&text, columns](const char* name, const std::string& value) {
-    text += LabelledLine(name, value, {.columns = columns, .indent = 13});
+    text += LabelledLine(name, value, {.columns = columns, .indent = kValueColumn});
   };
   line("requests", fmt::format("{} arrived, {} completed, {} cancelled", CountText(result.arrived),
                                CountText(result.completed), CountText(result.cancelled)));

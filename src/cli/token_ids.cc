@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "base/whole_number.h"
-#include "cli/option_set.h"
 #include "cli/printable.h"
 
 namespace baton {

@@ -26,6 +26,7 @@ namespace {
 
 constexpr int64_t kDefaultTokens = 4096;
 constexpr double kMaxKl = 100;
+constexpr size_t kValueColumn = 12;
 
 std::string HeadsText(const TuneResult& result) {
   std::vector<std::string> heads;
@@ -49,7 +50,7 @@ std::string BreakEvenText(const TuneResult& result) {
 
 std::string ResultText(const TuneResult& result, const TuneOptions& options, size_t columns) {
   const auto line = [columns](std::string_view label, const std::string& value) {
-    return LabelledLine(label, value, {.columns = columns, .indent = 12});
+    return LabelledLine(label, value, {.columns = columns, .indent = kValueColumn});
   };
   const std::vector<int>& layers = result.chosen.policy.dense_layers;
   std::string text =

@@ -1,7 +1,8 @@
 #include "evaluate/policy_legend.h"
-#include "base/wrapped_text.h"
 
 #include <fmt/format.h>
+
+#include "base/wrapped_text.h"
 
 namespace baton {
 

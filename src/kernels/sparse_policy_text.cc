@@ -69,18 +69,16 @@ std::vector<std::string_view> Split(std::string_view text, char mark) {
   return parts;
 }
 
-using Reading = NumberReading;
-
 // What is too small for the type is 0.
 template <typename T>
-Reading ReadReal(std::string_view text, T& number) {
+NumberReading ReadReal(std::string_view text, T& number) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (stop != end || error == std::errc::invalid_argument) return Reading::kNone;
-  if (error == std::errc()) return Reading::kNumber;
+  if (stop != end || error == std::errc::invalid_argument) return NumberReading::kNone;
+  if (error == std::errc()) return NumberReading::kNumber;
   number = 0;
   const double nearest = std::strtod(std::string(text).c_str(), nullptr);
-  return std::abs(nearest) < 1 ? Reading::kNumber : Reading::kBeyond;
+  return std::abs(nearest) < 1 ? NumberReading::kNumber : NumberReading::kBeyond;
 }
 
 // One word after another onto a policy.
@@ -137,9 +135,9 @@ class Reader {
   template <typename T>
   static Result<> Whole(std::string_view name, std::string_view value, const Limit& limit,
                         T& field) {
-    const Reading reading = ReadWhole(value, field);
-    if (reading == Reading::kNone) return Wrong(name, value, "a whole number");
-    if (reading == Reading::kBeyond) return OutOfRange(limit, value);
+    const NumberReading reading = ReadWhole(value, field);
+    if (reading == NumberReading::kNone) return Wrong(name, value, "a whole number");
+    if (reading == NumberReading::kBeyond) return OutOfRange(limit, value);
     return {};
   }
 
@@ -171,11 +169,11 @@ class Reader {
   }
 
   Result<> Threshold(std::string_view alpha, std::string_view value, std::string_view what) {
-    const Reading reading = ReadReal(alpha, policy_.alpha);
-    if (reading == Reading::kNone) return Wrong("rule", value, what);
+    const NumberReading reading = ReadReal(alpha, policy_.alpha);
+    if (reading == NumberReading::kNone) return Wrong("rule", value, what);
     // Energies are shares of the greatest one: beyond 1 lies none, and all are at least 0.
     const bool is_within = policy_.alpha > 0.0f && policy_.alpha <= 1.0f;
-    if (reading == Reading::kBeyond || !is_within) {
+    if (reading == NumberReading::kBeyond || !is_within) {
       return Fail(ErrorCode::kInvalid,
                   fmt::format("the sparse policy's alpha must be above 0 and at most 1, got {}; "
                               "'rule=none' chooses no block, 'rule=all' every one",
@@ -187,12 +185,14 @@ class Reader {
   Result<> ShareRule(std::string_view rest, std::string_view value, std::string_view what) {
     const std::vector<std::string_view> parts = Split(rest, ',');
     if (parts.size() > 2) return Wrong("rule", value, what);
-    const Reading share = ReadReal(parts[0], policy_.share);
-    const Reading least =
-        parts.size() == 2 ? ReadWhole(parts[1], policy_.min_blocks) : Reading::kNumber;
-    if (share == Reading::kNone || least == Reading::kNone) return Wrong("rule", value, what);
-    if (share == Reading::kBeyond) return OutOfRange({"share", "above 0 and at most 1"}, parts[0]);
-    if (least == Reading::kBeyond) {
+    const NumberReading share = ReadReal(parts[0], policy_.share);
+    const NumberReading least =
+        parts.size() == 2 ? ReadWhole(parts[1], policy_.min_blocks) : NumberReading::kNumber;
+    if (share == NumberReading::kNone || least == NumberReading::kNone)
+      return Wrong("rule", value, what);
+    if (share == NumberReading::kBeyond)
+      return OutOfRange({"share", "above 0 and at most 1"}, parts[0]);
+    if (least == NumberReading::kBeyond) {
       const std::string accepted = FromTo(0, std::numeric_limits<int>::max());
       return OutOfRange({"least number of chosen blocks", accepted}, parts[1]);
     }
@@ -202,9 +202,9 @@ class Reader {
   Result<> Estimate(std::string_view value) {
     if (value == "mean") return Set(policy_.estimate, BlockEstimate::kMean);
     const std::string_view count = value.starts_with("far:") ? value.substr(4) : "";
-    const Reading reading = ReadWhole(count, policy_.num_estimates);
-    if (reading == Reading::kNone) return Wrong("estimate", value, "'mean' or 'far:COUNT'");
-    if (reading == Reading::kBeyond) {
+    const NumberReading reading = ReadWhole(count, policy_.num_estimates);
+    if (reading == NumberReading::kNone) return Wrong("estimate", value, "'mean' or 'far:COUNT'");
+    if (reading == NumberReading::kBeyond) {
       return OutOfRange({"estimates per block", FromTo(2, kMaxFarKeys + 1)}, count);
     }
     return Set(policy_.estimate, BlockEstimate::kFar);
@@ -214,11 +214,11 @@ class Reader {
     if (value == "estimates") return Set(policy_.energy, BlockEnergy::kEstimates);
     if (value == "true") return Set(policy_.energy, BlockEnergy::kTrue);
     const std::string_view seed = value.starts_with("random:") ? value.substr(7) : "";
-    const Reading reading = ReadWhole(seed, policy_.energy_seed);
-    if (reading == Reading::kNone) {
+    const NumberReading reading = ReadWhole(seed, policy_.energy_seed);
+    if (reading == NumberReading::kNone) {
       return Wrong("energy", value, "'estimates', 'random:SEED' or 'true'");
     }
-    if (reading == Reading::kBeyond) {
+    if (reading == NumberReading::kBeyond) {
       const std::string accepted = fmt::format("in 0..{}", std::numeric_limits<uint64_t>::max());
       return OutOfRange({"seed of energy=random", accepted}, seed);
     }
@@ -232,11 +232,11 @@ class Reader {
     policy_.dense_layers.clear();
     if (value.empty()) return {};
     for (const std::string_view item : Split(value, ',')) {
-      const Reading reading = ReadWhole(item, policy_.dense_layers.emplace_back());
-      if (reading == Reading::kNone) {
+      const NumberReading reading = ReadWhole(item, policy_.dense_layers.emplace_back());
+      if (reading == NumberReading::kNone) {
         return Wrong("dense-layers", value, "layers with commas between them");
       }
-      if (reading == Reading::kBeyond) return OutOfRange({"dense layer", Places()}, item);
+      if (reading == NumberReading::kBeyond) return OutOfRange({"dense layer", Places()}, item);
     }
     return {};
   }
@@ -247,13 +247,15 @@ class Reader {
     for (const std::string_view item : Split(value, ',')) {
       const std::vector<std::string_view> parts = Split(item, ':');
       DenseHead& head = policy_.dense_heads.emplace_back();
-      const Reading layer = ReadWhole(parts[0], head.layer);
-      const Reading kv_head = ReadWhole(parts.back(), head.kv_head);
-      if (parts.size() != 2 || layer == Reading::kNone || kv_head == Reading::kNone) {
+      const NumberReading layer = ReadWhole(parts[0], head.layer);
+      const NumberReading kv_head = ReadWhole(parts.back(), head.kv_head);
+      if (parts.size() != 2 || layer == NumberReading::kNone || kv_head == NumberReading::kNone) {
         return Wrong("dense-heads", value, "LAYER:HEAD with commas between them");
       }
-      if (layer == Reading::kBeyond) return OutOfRange({"dense head's layer", Places()}, parts[0]);
-      if (kv_head == Reading::kBeyond) return OutOfRange({"dense KV head", Places()}, parts[1]);
+      if (layer == NumberReading::kBeyond)
+        return OutOfRange({"dense head's layer", Places()}, parts[0]);
+      if (kv_head == NumberReading::kBeyond)
+        return OutOfRange({"dense KV head", Places()}, parts[1]);
     }
     return {};
   }
@@ -266,20 +268,22 @@ class Reader {
       OwnShare& own = policy_.shares.emplace_back();
       // Only a layer without a head stands for all heads.
       const bool has_head = parts.size() == 3;
-      const Reading layer = ReadWhole(parts[0], own.layer);
-      const Reading kv_head = has_head ? ReadWhole(parts[1], own.kv_head) : Reading::kNumber;
-      const Reading share = ReadReal(parts.back(), own.share);
-      if (parts.size() < 2 || parts.size() > 3 || layer == Reading::kNone ||
-          kv_head == Reading::kNone || share == Reading::kNone) {
+      const NumberReading layer = ReadWhole(parts[0], own.layer);
+      const NumberReading kv_head =
+          has_head ? ReadWhole(parts[1], own.kv_head) : NumberReading::kNumber;
+      const NumberReading share = ReadReal(parts.back(), own.share);
+      if (parts.size() < 2 || parts.size() > 3 || layer == NumberReading::kNone ||
+          kv_head == NumberReading::kNone || share == NumberReading::kNone) {
         return Wrong("shares", value, "LAYER:SHARE or LAYER:HEAD:SHARE with commas between them");
       }
-      if (layer == Reading::kBeyond) return OutOfRange({"layer with a share", Places()}, parts[0]);
+      if (layer == NumberReading::kBeyond)
+        return OutOfRange({"layer with a share", Places()}, parts[0]);
       const std::string of_layer = fmt::format("of layer {}", own.layer);
       // -1 would stand for all heads.
-      if (kv_head == Reading::kBeyond || (has_head && own.kv_head < 0)) {
+      if (kv_head == NumberReading::kBeyond || (has_head && own.kv_head < 0)) {
         return OutOfRange({"KV head with a share " + of_layer, Places()}, parts[1]);
       }
-      if (share == Reading::kBeyond)
+      if (share == NumberReading::kBeyond)
         return OutOfRange({"share " + of_layer, "in 0..1"}, parts.back());
     }
     return {};

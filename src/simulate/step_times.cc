@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "simulate/json_value_text.h"
+
 namespace baton {
 
 Result<StepTimeCoefficients> ParseStepTimes(std::string_view json) {
@@ -25,10 +27,9 @@ Result<StepTimeCoefficients> ParseStepTimes(std::string_view json) {
     }
     const double value = found->is_number() ? found->get<double>() : -1.0;
     if (!(value >= 0 && value <= StepTimeModel::kMaxSeconds)) {
-      const std::string given =
-          found->is_number() ? fmt::format("{}", value) : std::string(found->type_name());
-      return Fail(ErrorCode::kCorrupt, fmt::format("'{}' must be seconds from 0 to {}, not {}",
-                                                   field.name, StepTimeModel::kMaxSeconds, given));
+      return Fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' must be seconds from 0 to {}, not {}", field.name,
+                              StepTimeModel::kMaxSeconds, JsonValueText(*found)));
     }
     *field.value = value;
   }

@@ -12,6 +12,7 @@
 
 #include "base/near_match.h"
 #include "base/portable_math.h"
+#include "simulate/json_value_text.h"
 
 namespace baton {
 namespace {
@@ -19,7 +20,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kMaxSeconds = 1e9;
-constexpr size_t kMaxNameBytes = 100;
 constexpr int64_t kMaxNumber = int64_t{1} << 53;  // of a chat or prefix: exact in any JSON
 // Streams that lines do not name come after those they can.
 constexpr uint64_t kUnnamedStream = uint64_t{1} << 60;
@@ -27,14 +27,6 @@ constexpr uint64_t kUnnamedStream = uint64_t{1} << 60;
 tl::unexpected<Error> TooMany() {
   return Fail(ErrorCode::kExhausted,
               fmt::format("a workload has at most {} requests", kMaxArrivals));
-}
-
-// A value as the line has it, if it is short. Lists may be nested deeper than a stack is.
-std::string Shown(const Json& value) {
-  if (value.is_array()) return "a list";
-  if (value.is_object()) return "an object";
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= kMaxNameBytes ? text : text.substr(0, kMaxNameBytes) + "...";
 }
 
 // One line's fields, with the first that is wrong.
@@ -55,7 +47,7 @@ class Fields {
       if (value >= least && value <= most) return value;
     }
     Blame(fmt::format("'{}' must be a whole number from {} to {}, not {}", name, least, most,
-                      Shown(*found)));
+                      JsonValueText(*found)));
     return least;
   }
 
@@ -70,8 +62,8 @@ class Fields {
       const auto value = found->get<double>();
       if (value >= 0 && value <= kMaxSeconds) return value;
     }
-    Blame(
-        fmt::format("'{}' must be seconds from 0 to {}, not {}", name, kMaxSeconds, Shown(*found)));
+    Blame(fmt::format("'{}' must be seconds from 0 to {}, not {}", name, kMaxSeconds,
+                      JsonValueText(*found)));
     return 0;
   }
 
@@ -81,10 +73,10 @@ class Fields {
   }
   Result<> Finish() {
     for (const auto& [name, value] : object_.items()) {
+      if (!error_.empty()) break;
       if (std::ranges::count(known_, name) > 0) continue;
-      Blame(fmt::format("'{}' means nothing here; a request has {}{}",
-                        name.substr(0, kMaxNameBytes), fmt::join(known_, ", "),
-                        DidYouMean(name, known_)));
+      Blame(fmt::format("'{}' means nothing here; a request has {}{}", JsonNameText(name),
+                        fmt::join(known_, ", "), DidYouMean(name, known_)));
     }
     if (error_.empty()) return {};
     return Fail(ErrorCode::kCorrupt, fmt::format("line {}: {}", line_, error_));
@@ -108,7 +100,7 @@ Result<Json> ParseObject(std::string_view text, size_t line) {
     Json object = Json::parse(text, [&](int depth, Json::parse_event_t event, Json& value) {
       if (event != Json::parse_event_t::key || depth != 1) return true;
       const auto& key = value.get_ref<const std::string&>();
-      if (!keys.insert(key).second) twice = key.substr(0, kMaxNameBytes);
+      if (!keys.insert(key).second) twice = JsonNameText(key);
       return true;
     });
     if (!object.is_object()) return fail("is not a JSON object");

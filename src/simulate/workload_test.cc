@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulate/time_histogram.h"
@@ -23,6 +24,12 @@ std::vector<int64_t> Draws(const char* text, int count) {
   std::vector<int64_t> draws;
   for (int i = 0; parsed && i < count; ++i) draws.push_back(parsed->Draw(random));
   return draws;
+}
+
+std::string Repeated(std::string_view text, int count) {
+  std::string repeated;
+  for (int i = 0; i < count; ++i) repeated += text;
+  return repeated;
 }
 
 TEST(LengthDistribution, DrawsWhatIsWritten) {
@@ -157,7 +164,7 @@ TEST(Workload, RefusesLinesThatMeanNothing) {
   const std::string good = "\"arrival\": 1, \"prompt_tokens\": 10, \"output_tokens\": 3";
   const struct {
     std::string line;
-    const char* blamed;
+    std::string blamed;
   } cases[] = {
       {"[1]", "is not a JSON object"},
       {"{", "is not a JSON object"},
@@ -187,6 +194,11 @@ TEST(Workload, RefusesLinesThatMeanNothing) {
            "]}",
        "not a list"},
       {"{" + good + ", \"priority\": \"" + std::string(1000, 'x') + "\"}", "xxx..."},
+      // Cut between two characters: the quote and 98 bytes of them are 99.
+      {"{" + good + ", \"priority\": \"" + Repeated("\u00fc", 500) + "\"}",
+       "not \"" + Repeated("\u00fc", 49) + "..."},
+      {"{" + good + ", \"x" + Repeated("\u00fc", 500) + "\": 1}",
+       "'x" + Repeated("\u00fc", 49) + "...' means nothing here"},
       {"{" + good + ", \"priority\": {}}", "not an object"},
   };
   const Result<Workload> first = ParseWorkload("{" + good + ", \"follows\": 0}");

@@ -120,9 +120,11 @@ class Simulate(BatonCase):
                                      '{"arrival": 0, "prompt_tokens": 0, "output_tokens": 1}\n')
         self.assertIn("bad.jsonl: line 2: 'prompt_tokens' must be a whole number from 1",
                       self.fails("simulate", "--workload", bad))
-        for times, words in (("[]", ""), ("{}", "'per_step' is missing"),
+        for times, words in (("[]", "is not a JSON object"), ("{}", "'per_step' is missing"),
                              ('{"per_step": -1}', "'per_step' must be seconds from 0 to 100000, not -1"),
-                             ('{"per_step": "1"}', "100000, not string")):
+                             ('{"per_step": "1"}', "100000, not \"1\"$"),
+                             ('{"per_step": [1]}', "100000, not a list$"),
+                             ('{"per_step": null}', "100000, not null$")):
             self.assertRegex(self.fails("simulate", "--time-model", self.file("times.json", times)),
                              f"times.json: .*{words}")
 

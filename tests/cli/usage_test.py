@@ -5,6 +5,7 @@ import re
 import subprocess
 
 from baton_case import BATON, BatonCase, main
+from gguf_file import tiny_llama
 
 COMMANDS = ["run", "chat", "serve", "inspect", "pack", "tune", "tokenize", "detokenize", "template",
             "eval logits", "eval perplexity", "eval kl",
@@ -373,14 +374,15 @@ class Usage(BatonCase):
 class WhatTakesTheirPlace(BatonCase):
     def test_options_that_people_try(self):
         for command, options, words in (
-                ("tokenize", ["-f", "--file", "-p", "--prompt", "--text"],
+                ("tokenize", ["-f", "-fx", "--file", "-p", "--prompt", "--text"],
                  "tokenize reads the text from standard input: baton tokenize MODEL < FILE"),
                 ("detokenize", ["-f", "--file", "--ids"],
                  "detokenize reads the ids from standard input: baton detokenize MODEL < FILE"),
-                ("pack", ["-o", "--output"], "pack writes MODEL.packed beside the model, where other "
-                                             "commands look for it")):
+                ("pack", ["-o", "-ox", "--output"],
+                 "pack writes MODEL.packed beside the model, where other commands look for it")):
             for option in options:
-                self.assertIn(f"baton {command}: there is no {option} here: {words}",
+                name = option if option.startswith("--") else option[:2]
+                self.assertIn(f"baton {command}: there is no {name} here: {words}",
                               self.fails(command, MODEL, option, "x", code=2))
 
 
@@ -396,6 +398,15 @@ class LongValues(BatonCase):
             line = self.fails(*arguments, code=code)
             self.assertIn(words, line)
             self.assertLess(len(line), 1100)
+
+    def test_a_long_path_does_not_push_the_end_of_a_note_out(self):
+        model = self.file("tiny.gguf", tiny_llama(context=2048).bytes())
+        text = self.file("short.txt", b"Two of a kind, and one more. " * 40)
+        path = os.path.join(os.path.dirname(text), "./" * 600 + "short.txt")
+        note = self.baton("tune", model, "--text", path, "--kl", "1").stderr.decode().splitlines()[0]
+        self.assertRegex(note, r"^baton: note: /.*\.\.\..*short\.txt: has 1,160 tokens, fewer than the "
+                               r"usual [\d,]+; all are read$")
+        self.assertLess(len(note), 1100)
 
 
 if __name__ == "__main__":
