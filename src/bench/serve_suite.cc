@@ -38,7 +38,6 @@ class Bell {
  public:
   void Ring() {
     const std::lock_guard lock(mutex_);
-    ++rung_;
     condition_.notify_all();
   }
   // Waits until `done` holds, looking at each ring.
@@ -62,7 +61,6 @@ class Bell {
  private:
   std::mutex mutex_;
   std::condition_variable condition_;
-  int64_t rung_ = 0;
 };
 
 // What one request saw. Written on the engine's thread under the bell's lock.
