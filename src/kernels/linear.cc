@@ -13,6 +13,7 @@ namespace {
 // Fewer rows than this are not worth expanding weights for.
 constexpr int64_t kManyRows = 2 * kLinearTileRows;
 constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kTilesPerThread = 4;
 constexpr int kMaxGroupPanels = 8;
 
 // A grid of tasks: groups of panels x blocks of rows.
@@ -55,10 +56,15 @@ TaskGrid GridOfTiles(const Work& work, int num_threads) {
       panels = fewer;
     }
   }
+  // Of many rows each thread takes its own through all panels: what it multiplies it made itself,
+  // in the step before, and goes on with in the next, so that nothing wanders between the cores.
+  const int64_t num_tiles = work.inputs.num_tiles();
+  const bool by_rows = num_tiles >= kTilesPerThread * num_threads;
+  const int64_t tiles_per_block = by_rows ? DivideUp(num_tiles, num_threads) : num_tiles;
   return {.panels_per_group = panels,
           .num_groups = DivideUp(num_panels, panels),
-          .rows_per_block = work.inputs.num_tiles() * kLinearTileRows,
-          .num_blocks = 1};
+          .rows_per_block = tiles_per_block * kLinearTileRows,
+          .num_blocks = DivideUp(num_tiles, tiles_per_block)};
 }
 
 // Groups as wide as the kernel; as many rows as keep their inputs in the near cache while the
