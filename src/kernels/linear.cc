@@ -13,7 +13,6 @@ namespace {
 // Fewer rows than this are not worth expanding weights for.
 constexpr int64_t kManyRows = 2 * kLinearTileRows;
 constexpr int64_t kTasksPerThread = 4;
-constexpr int64_t kTilesPerThread = 4;
 constexpr int kMaxGroupPanels = 8;
 
 // A grid of tasks: groups of panels x blocks of rows.

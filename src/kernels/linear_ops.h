@@ -10,6 +10,9 @@ namespace baton {
 
 // Rows are worked on in tiles of at most this many.
 inline constexpr int kLinearTileRows = 16;
+// With so many tiles for each thread, each takes a run of rows, where inputs are made as where they
+// are multiplied: then rows stay with a thread from step to step.
+inline constexpr int64_t kTilesPerThread = 4;
 // A tile has 1, 2, 4, 8 or 16 rows; others are filled up with rows of zeros.
 inline constexpr int kNumTileSizes = 5;
 constexpr int TileSizeIndex(int rows) {

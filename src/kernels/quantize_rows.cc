@@ -15,8 +15,6 @@ constexpr bool Wants(const InputForms& forms, int side) {
 // Inputs of a task at least: a microsecond of work or more, which pays for a meeting of the
 // threads.
 constexpr int64_t kTaskInputs = 2048;
-// With so many tiles for each thread, whole tiles are tasks: the threads end together.
-constexpr int64_t kTilesPerThread = 4;
 
 // Tasks are rows [i * rows, (i + 1) * rows) and, of these, ranges of inputs.
 struct TaskGrid {
