@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "bench/limits.h"
 #include "bench/machine.h"
+#include "bench/serve_figures.h"
 #include "engine/engine_config.h"
 #include "engine/loaded_model.h"
 
@@ -31,53 +32,8 @@ struct ServeSuiteOptions {
   // 0: no row of this kind; else one for each of `clients`, all below load.max_running, so that the
   // prompt meets the streams instead of waiting for the end of one.
   int64_t long_prompt_tokens = 0;
-  double ttft_limit_seconds = 0;  // an answer that keeps to both limits counts as good
-  double gap_limit_seconds = 0;
+  GoodLimits limits;
   uint64_t seed = 0;
-};
-
-// Of a list of times. Units: seconds.
-struct Percentiles {
-  double p50 = 0;
-  double p90 = 0;
-  double p99 = 0;
-  double max = 0;
-};
-// By nearest rank; zeros if there are none.
-Percentiles PercentilesOf(std::vector<double> values);
-
-struct ServeRow {
-  int64_t clients = 0;  // 0: open
-  double rate = 0;      // 0: closed
-  int64_t num_requests = 0;
-  int64_t num_refused = 0;  // of these, because the queue was full; the figures are of the others
-  double seconds = 0;       // from the first submission to the last answer
-  Percentiles ttft;         // from submission to the first token
-  Percentiles gaps;         // between two tokens of one answer, all answers
-  double output_rate = 0;   // tokens per second, all answers
-  double prompt_rate = 0;   // prompt tokens per second, found ones included
-  double good_share = 0;    // of the requests; a refused one is none
-  double cached_share = 0;  // of the prompt tokens
-  int64_t preemptions = 0;
-  double mean_running = 0;    // requests computed per step
-  double sampling_share = 0;  // of the time of steps
-  double other_share = 0;     // of the time of steps: all but forward and sampling
-};
-
-// One long prompt among streams. Units: seconds.
-struct LongPromptRow {
-  int64_t clients = 0;
-  int64_t prompt_tokens = 0;
-  double alone_ttft = 0;
-  double ttft = 0;
-  // A stream's gap without the prompt: medians shortly before it arrived and after it was read. The
-  // streams grow meanwhile, and so does their step.
-  double gap_before = 0;
-  double gap_after = 0;
-  double longest_gap = 0;  // of any stream while it was read
-  // The most that a gap was of one without the prompt at the same time, between the two medians by
-  // a straight line.
-  double longest_gap_steps = 0;
 };
 
 struct ServeReport {
@@ -89,8 +45,7 @@ struct ServeReport {
   int64_t prompt_tokens = 0;
   int64_t shared_tokens = 0;
   int64_t output_tokens = 0;
-  double ttft_limit_seconds = 0;
-  double gap_limit_seconds = 0;
+  GoodLimits limits;
   std::vector<ServeRow> rows;
   std::vector<LongPromptRow> long_rows;
 };

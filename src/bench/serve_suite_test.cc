@@ -22,14 +22,13 @@ ServeReport LargeReport() {
   report.prompt_tokens = 12345;
   report.shared_tokens = 2345;
   report.output_tokens = 1024;
-  report.ttft_limit_seconds = 2;
-  report.gap_limit_seconds = 0.2;
+  report.limits = {.ttft = 2, .gap = 0.2};
   report.rows.push_back({.clients = 1024,
                          .num_requests = 100000,
                          .num_refused = 4321,
                          .seconds = 1234.5,
-                         .ttft = {.p50 = 1.5, .p90 = 2, .p99 = 9.9999, .max = 4000},
-                         .gaps = {.p50 = 0.25, .p90 = 2, .p99 = 1.25, .max = 4000},
+                         .ttft = {{.p50 = 1.5, .p90 = 2, .p99 = 9.9999, .max = 4000}},
+                         .gaps = {{.p50 = 0.25, .p90 = 2, .p99 = 1.25, .max = 4000}},
                          .output_rate = 1234.4,
                          .prompt_rate = 98765.4,
                          .good_share = 0.5,
@@ -93,6 +92,15 @@ TEST(ServeAsText, AmountsHaveDigitsInGroups) {
                               "streams  long prompt  ttft alone        ttft"));
   EXPECT_THAT(text, HasSubstr("\n"
                               "  1,024       30,000  2,500.0 ms  5,000.0 ms"));
+}
+
+// Answers of one token have no gaps, and where all are refused there is no first token.
+TEST(ServeAsText, WhatWasNotMeasuredIsADash) {
+  ServeReport report = LargeReport();
+  report.rows[0].gaps.reset();
+  EXPECT_THAT(ServeAsText(report, 0), HasSubstr("9,999.9 ms        -    -        -     1,234"));
+  EXPECT_THAT(ServeAsJson(report), HasSubstr("\"gap_seconds\": null"));
+  EXPECT_EQ(ServeAsSvg(report).find("nan"), std::string::npos);
 }
 
 TEST(ServeAsText, FitsAScreen) {

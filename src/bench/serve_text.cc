@@ -37,11 +37,24 @@ std::string Percent(double share) {
   return fmt::format("{:.1f}%", 100 * share);
 }
 
-Json AsJson(const Percentiles& percentiles) {
-  return {{"p50", percentiles.p50},
-          {"p90", percentiles.p90},
-          {"p99", percentiles.p99},
-          {"max", percentiles.max}};
+// One of the percentiles; "-" if there are none.
+std::string Ms(const std::optional<Percentiles>& percentiles, double Percentiles::*which) {
+  return percentiles ? Ms((*percentiles).*which) : "-";
+}
+
+Json AsJson(const std::optional<Percentiles>& percentiles) {
+  if (!percentiles) return nullptr;
+  return {{"p50", percentiles->p50},
+          {"p90", percentiles->p90},
+          {"p99", percentiles->p99},
+          {"max", percentiles->max}};
+}
+
+// Adds the median and p99, in ms.
+void AddPoints(double x, const std::optional<Percentiles>& percentiles, PlotSeries (&series)[2]) {
+  if (!percentiles) return;
+  series[0].points.push_back({.x = x, .y = percentiles->p50 * 1e3});
+  series[1].points.push_back({.x = x, .y = percentiles->p99 * 1e3});
 }
 
 }  // namespace
@@ -55,15 +68,16 @@ std::string ServeAsText(const ServeReport& report, size_t columns) {
   line("requests",
        fmt::format("{}, {} of them shared; answers of {}", CountOf(report.prompt_tokens, "token"),
                    CountText(report.shared_tokens), CountText(report.output_tokens)));
-  line("good", fmt::format("first token within {}, no gap above {}", Ms(report.ttft_limit_seconds),
-                           Ms(report.gap_limit_seconds)));
+  line("good", fmt::format("first token within {}, no gap above {}", Ms(report.limits.ttft),
+                           Ms(report.limits.gap)));
   text += "\n";
   TextTable table({"load", ">requests", ">ttft p50", ">p99", ">gap p50", ">p99", ">longest",
                    ">tokens/s", ">prompt/s", ">good"});
   for (const ServeRow& row : report.rows) {
-    table.AddRow({LoadWord(row), CountText(row.num_requests), Ms(row.ttft.p50), Ms(row.ttft.p99),
-                  Ms(row.gaps.p50), Ms(row.gaps.p99), Ms(row.gaps.max), Rounded(row.output_rate),
-                  Rounded(row.prompt_rate), Percent(row.good_share)});
+    table.AddRow({LoadWord(row), CountText(row.num_requests), Ms(row.ttft, &Percentiles::p50),
+                  Ms(row.ttft, &Percentiles::p99), Ms(row.gaps, &Percentiles::p50),
+                  Ms(row.gaps, &Percentiles::p99), Ms(row.gaps, &Percentiles::max),
+                  Rounded(row.output_rate), Rounded(row.prompt_rate), Percent(row.good_share)});
   }
   text += table.ToText(columns);
   TextTable more({"load", ">refused", ">seconds", ">in a step", ">cached", ">preempted",
@@ -130,8 +144,8 @@ std::string ServeAsJson(const ServeReport& report) {
                      {"prompt_tokens", report.prompt_tokens},
                      {"shared_tokens", report.shared_tokens},
                      {"output_tokens", report.output_tokens},
-                     {"ttft_limit_seconds", report.ttft_limit_seconds},
-                     {"gap_limit_seconds", report.gap_limit_seconds},
+                     {"ttft_limit_seconds", report.limits.ttft},
+                     {"gap_limit_seconds", report.limits.gap},
                      {"rows", rows},
                      {"long_prompts", longs}};
   return JsonText(json);
@@ -154,10 +168,8 @@ std::string ServeAsSvg(const ServeReport& report) {
     for (const ServeRow& row : report.rows) {
       if ((row.rate > 0) != is_open) continue;
       const double x = is_open ? row.rate : static_cast<double>(row.clients);
-      ttft_series[0].points.push_back({.x = x, .y = row.ttft.p50 * 1e3});
-      ttft_series[1].points.push_back({.x = x, .y = row.ttft.p99 * 1e3});
-      gap_series[0].points.push_back({.x = x, .y = row.gaps.p50 * 1e3});
-      gap_series[1].points.push_back({.x = x, .y = row.gaps.p99 * 1e3});
+      AddPoints(x, row.ttft, ttft_series);
+      AddPoints(x, row.gaps, gap_series);
       rate_series.points.push_back({.x = x, .y = row.output_rate});
     }
     if (rate_series.points.empty()) continue;

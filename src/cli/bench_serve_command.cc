@@ -175,8 +175,7 @@ class BenchServeCommand final : public Command {
             .shared_tokens = shared_.value_or(0),
             .output_tokens = output_.value_or(q ? 4 : 64),
             .long_prompt_tokens = long_prompt_.value_or(0),
-            .ttft_limit_seconds = ttft_limit_.value_or(2.0),
-            .gap_limit_seconds = gap_limit_.value_or(0.2),
+            .limits = {.ttft = ttft_limit_.value_or(2.0), .gap = gap_limit_.value_or(0.2)},
             .seed = static_cast<uint64_t>(seed_.value_or(0))};
   }
 

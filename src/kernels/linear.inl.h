@@ -19,6 +19,8 @@ namespace baton::BATON_ISA {
 // reaches half of its vpdpbusd peak, with 16 rows 63 %; under kExact a row is two chains. There all
 // loops over a tile's rows are unrolled; with 16 registers or none, they are loops and the
 // accumulators live in memory.
+//
+// kRowsAskedNear, kBytesHardlyComputed: of Prefetch, below.
 #if defined(BATON_ISA_AVX512)
 #define BATON_UNROLL_TILE BATON_UNROLL
 inline constexpr bool kTileIsConstant = true;
@@ -26,6 +28,8 @@ constexpr int Together(Precision precision) {
   return precision == Precision::kFast ? 16 : 8;
 }
 inline constexpr int kFloatTogether = 16;
+inline constexpr int kRowsAskedNear = 4;
+inline constexpr int kBytesHardlyComputed = 512;  // Q8_0
 #elif defined(BATON_ISA_AVX2)
 #define BATON_UNROLL_TILE
 inline constexpr bool kTileIsConstant = false;
@@ -33,6 +37,8 @@ constexpr int Together(Precision) {
   return 4;
 }
 inline constexpr int kFloatTogether = 4;
+inline constexpr int kRowsAskedNear = 1;
+inline constexpr int kBytesHardlyComputed = 1 << 20;  // none
 #else
 #define BATON_UNROLL_TILE
 inline constexpr bool kTileIsConstant = false;
@@ -40,25 +46,33 @@ constexpr int Together(Precision) {
   return 1;
 }
 inline constexpr int kFloatTogether = 1;
+inline constexpr int kRowsAskedNear = 1;
+inline constexpr int kBytesHardlyComputed = 1 << 20;
 #endif
 constexpr int Smaller(int a, int b) {
   return a < b ? a : b;
 }
 
-// How far ahead of its use the stream of weights is asked for. The hardware's own prefetch stops at
-// page borders and starts late; with this one, one row runs at the speed of memory.
-inline constexpr int64_t kPrefetchBytes = 8192;
+// How far ahead of its use the stream of weights is asked for: from memory, and from the second
+// cache. The hardware's own prefetch stops at page borders and starts late.
+inline constexpr int64_t kFarBytes = 8192;
+inline constexpr int64_t kNearBytes = 1024;
 
-// Asks for the weights that kRows rows will read. One row does nothing but read, and 16 compute for
-// so long that all is there in time: the nearest cache is best. Those between compute while they
-// read, and there lines on their way to the nearest cache take the few places that it has for what
-// is missing; in the second cache they are in nobody's way.
+// Asks for the weights that kRows rows will read. The nearest cache has few places for lines that
+// are missing, and one that comes from memory holds its place for long. So lines go to the second
+// cache first, and where rows compute too little for loads to wait there, from it to the nearest
+// shortly before their use. Two cases are faster with one long way to the nearest: 16 rows, which
+// compute for so long that all is there in time, and what hardly computes at all.
 template <int kBytes, int kRows>
 BATON_INLINE void Prefetch(const uint8_t* stream) {
-  constexpr int kNearness = kRows == 1 || kRows == kLinearTileRows ? 3 : 2;
+  constexpr bool kHardlyComputes = kRows == 1 && kBytes >= kBytesHardlyComputed;
+  constexpr bool kAtOnce = kRows == kLinearTileRows || kHardlyComputes;
   BATON_UNROLL
   for (int i = 0; i < kBytes; i += kLineBytes) {
-    __builtin_prefetch(stream + kPrefetchBytes + i, 0, kNearness);
+    __builtin_prefetch(stream + kFarBytes + i, 0, kAtOnce ? 3 : 2);
+    if constexpr (!kAtOnce && kRows <= kRowsAskedNear) {
+      __builtin_prefetch(stream + kNearBytes + i, 0, 3);
+    }
   }
 }
 
