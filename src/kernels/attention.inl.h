@@ -29,7 +29,7 @@ constexpr int TileVectors(int num_rows) {
 #if defined(BATON_ISA_AVX512)
   return num_rows > 0 ? kBlockVectors : 0;
 #elif defined(BATON_ISA_AVX2)
-  return num_rows == 1 ? 4 : num_rows <= 3 ? 2 : 1;
+  return num_rows == 1 ? 4 : num_rows <= 2 ? 2 : 1;
 #else
   return num_rows > 0 ? 1 : 0;
 #endif
@@ -89,20 +89,52 @@ BATON_INLINE f32x16 LoadElements(const float* p) {
   return Load(p);
 }
 
-// The cache's memory is asked for 8 KB ahead, into the second cache: the nearest one holds the
-// block that is being read, and its places for missing lines are few. Widened blocks are near
-// already.
-BATON_INLINE void Prefetch128(const uint16_t*, const char* p) {
+// The cache's memory is asked for ahead, into the second cache: the nearest one holds the block
+// that is being read, and its places for missing lines are few. Keys and values that are read in
+// one pass ask for what comes 8 KB later. Where several passes read them, the first one needs all
+// of them already: so they ask for what is read after them, each for its part. Widened blocks are
+// near.
+inline constexpr int kAheadBytes = 8192;
+
+// What to ask for in a pass: `step` bytes, 128 at most, in each turn of its loop.
+struct Ahead {
+  const char* at;
+  int step;
+};
+// V: the vectors of a pass.
+template <int V>
+BATON_INLINE void Prefetch(const uint16_t*, Ahead ahead, int turn) {
+  const int step = V == kBlockVectors ? 128 : ahead.step;  // all vectors are one pass
+  const char* p = ahead.at + turn * step;
   __builtin_prefetch(p, 0, 2);
-  __builtin_prefetch(p + 64, 0, 2);
+  __builtin_prefetch(p + step / 2, 0, 2);
 }
-BATON_INLINE void Prefetch128(const float*, const char*) {}
+template <int V>
+BATON_INLINE void Prefetch(const float*, Ahead, int) {}
+
+// Shares out what is asked for among passes.
+class Passes {
+ public:
+  // `bytes`: of all passes, in each of `turns` turns.
+  Passes(const char* at, int num_passes, int turns, int bytes)
+      : at_(at), turns_(turns), step_(bytes / num_passes) {}
+  Ahead Next() {
+    const Ahead ahead = {at_, step_};
+    at_ += int64_t{turns_} * step_;
+    return ahead;
+  }
+
+ private:
+  const char* at_;
+  int turns_;
+  int step_;
+};
 
 // logits[r][v] = q[r] . keys[16 lanes of v], for V vectors of keys.
-// q: [R][head_dim]; keys: [head_dim][64]; logits: [R][64]; ahead: 128 bytes prefetched per
-// component. Requires: head_dim is a multiple of 4.
+// q: [R][head_dim]; keys: [head_dim][64]; logits: [R][64]; ahead: turns are components.
+// Requires: head_dim is a multiple of 4.
 template <int R, int V, typename T>
-[[gnu::noinline]] void Logits(const float* q, const T* keys, int head_dim, const char* ahead,
+[[gnu::noinline]] void Logits(const float* q, const T* keys, int head_dim, Ahead ahead,
                               float* logits) {
   f32x16 sum[R][V];
   BATON_UNROLL
@@ -113,7 +145,7 @@ template <int R, int V, typename T>
   for (int first = 0; first < head_dim; first += kStepsAtOnce) {
     BATON_UNROLL
     for (int c = first; c < first + kStepsAtOnce; ++c) {
-      Prefetch128(keys, ahead + c * 128);
+      Prefetch<V>(keys, ahead, c);
       f32x16 key[V];
       BATON_UNROLL
       for (int v = 0; v < V; ++v) key[v] = LoadElements(keys + c * kBlockTokens + v * kLanes);
@@ -146,10 +178,10 @@ struct OutputRows {
 };
 
 // o[r][16 lanes of v] += weights[r][t] * values[t] for the tokens of the range, ascending.
-// weights: [R][64]; values: [64][columns]; ahead: 128 bytes prefetched per token.
+// weights: [R][64]; values: [64][columns]; ahead: turns are tokens.
 template <int R, int V, typename T>
 [[gnu::noinline]] void AddValues(const float* weights, const T* values, int columns,
-                                 TokenRange tokens, const char* ahead, const OutputRows& out) {
+                                 TokenRange tokens, Ahead ahead, const OutputRows& out) {
   f32x16 sum[R][V];
   if (out.is_fresh) {
     BATON_UNROLL
@@ -165,7 +197,7 @@ template <int R, int V, typename T>
     }
   }
   const auto add = [&](int t) __attribute__((always_inline)) {
-    Prefetch128(values, ahead + t * 128);
+    Prefetch<V>(values, ahead, t);
     f32x16 value[V];
     BATON_UNROLL
     for (int v = 0; v < V; ++v) value[v] = LoadElements(values + t * columns + v * kLanes);
@@ -321,25 +353,29 @@ template <int R, typename T>
 [[gnu::noinline]] void LogitsOfVectors(const BlockWork<T>& work, int begin, int end) {
   constexpr int kVectors = TileVectors(R);
   const char* self = reinterpret_cast<const char*>(work.keys);
-  const char* ahead = work.prefetch ? self + 8192 : self;
+  const int num_passes = (end - begin + kVectors - 1) / kVectors;
+  const char* next = self;
+  if (work.prefetch) {
+    next = num_passes == 1 ? self + kAheadBytes : reinterpret_cast<const char*>(work.values);
+  }
+  Passes passes(next, num_passes, work.head_dim, 128);
   int v = begin;
   for (; v + kVectors <= end; v += kVectors) {
-    Logits<R, kVectors>(work.q, work.keys + v * kLanes, work.head_dim, ahead,
+    Logits<R, kVectors>(work.q, work.keys + v * kLanes, work.head_dim, passes.Next(),
                         work.logits + v * kLanes);
-    ahead = self;
   }
   if constexpr (kVectors == 4) {
     // Vectors together cost less than one by one.
     if (end - v >= 2) {
       (end - v == 2 ? Logits<R, 2, T> : Logits<R, 3, T>)(work.q, work.keys + v * kLanes,
-                                                         work.head_dim, ahead,
+                                                         work.head_dim, passes.Next(),
                                                          work.logits + v * kLanes);
       return;
     }
   }
   for (; v < end; ++v) {
-    Logits<R, 1>(work.q, work.keys + v * kLanes, work.head_dim, ahead, work.logits + v * kLanes);
-    ahead = self;
+    Logits<R, 1>(work.q, work.keys + v * kLanes, work.head_dim, passes.Next(),
+                 work.logits + v * kLanes);
   }
 }
 
@@ -354,21 +390,24 @@ template <int R, typename T>
     const int columns = work.head_dim - c < kBlockTokens ? work.head_dim - c : kBlockTokens;
     const T* next_slab = slab + columns * kBlockTokens;
     const char* self = reinterpret_cast<const char*>(slab);
-    const char* ahead = self;
-    if (work.prefetch) {
-      ahead =
+    const int vectors = columns / kLanes;
+    const int num_passes = vectors / kVectors + vectors % kVectors;
+    const char* next = self;
+    if (work.prefetch && num_passes == 1) {
+      next =
           c + kBlockTokens < work.head_dim ? reinterpret_cast<const char*>(next_slab) : work.next;
+    } else if (work.prefetch) {
+      next = work.next + int64_t{c} * kBlockTokens * int{sizeof(T)};
     }
+    Passes passes(next, num_passes, kBlockTokens, num_passes == 1 ? 128 : 2 * columns);
     int column = 0;
     for (; column + kVectors * kLanes <= columns; column += kVectors * kLanes) {
-      AddValues<R, kVectors>(weights, slab + column, columns, tokens, ahead,
+      AddValues<R, kVectors>(weights, slab + column, columns, tokens, passes.Next(),
                              {o + c + column, work.head_dim, work.is_fresh});
-      ahead = self;
     }
     for (; column < columns; column += kLanes) {
-      AddValues<R, 1>(weights, slab + column, columns, tokens, ahead,
+      AddValues<R, 1>(weights, slab + column, columns, tokens, passes.Next(),
                       {o + c + column, work.head_dim, work.is_fresh});
-      ahead = self;
     }
     slab = next_slab;
   }

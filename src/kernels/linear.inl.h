@@ -20,7 +20,7 @@ namespace baton::BATON_ISA {
 // loops over a tile's rows are unrolled; with 16 registers or none, they are loops and the
 // accumulators live in memory.
 //
-// kRowsAskedNear, kBytesHardlyComputed: of Prefetch, below.
+// kRowsAskedNear, HardlyComputes: of Prefetch, below.
 #if defined(BATON_ISA_AVX512)
 #define BATON_UNROLL_TILE BATON_UNROLL
 inline constexpr bool kTileIsConstant = true;
@@ -29,7 +29,9 @@ constexpr int Together(Precision precision) {
 }
 inline constexpr int kFloatTogether = 16;
 inline constexpr int kRowsAskedNear = 4;
-inline constexpr int kBytesHardlyComputed = 512;  // Q8_0
+constexpr bool HardlyComputes(PanelType type) {
+  return type == PanelType::kQ8_0 || type == PanelType::kF32;
+}
 #elif defined(BATON_ISA_AVX2)
 #define BATON_UNROLL_TILE
 inline constexpr bool kTileIsConstant = false;
@@ -38,7 +40,9 @@ constexpr int Together(Precision) {
 }
 inline constexpr int kFloatTogether = 4;
 inline constexpr int kRowsAskedNear = 1;
-inline constexpr int kBytesHardlyComputed = 1 << 20;  // none
+constexpr bool HardlyComputes(PanelType) {
+  return false;
+}
 #else
 #define BATON_UNROLL_TILE
 inline constexpr bool kTileIsConstant = false;
@@ -47,7 +51,9 @@ constexpr int Together(Precision) {
 }
 inline constexpr int kFloatTogether = 1;
 inline constexpr int kRowsAskedNear = 1;
-inline constexpr int kBytesHardlyComputed = 1 << 20;
+constexpr bool HardlyComputes(PanelType) {
+  return false;
+}
 #endif
 constexpr int Smaller(int a, int b) {
   return a < b ? a : b;
@@ -62,11 +68,10 @@ inline constexpr int64_t kNearBytes = 1024;
 // are missing, and one that comes from memory holds its place for long. So lines go to the second
 // cache first, and where rows compute too little for loads to wait there, from it to the nearest
 // shortly before their use. Two cases are faster with one long way to the nearest: 16 rows, which
-// compute for so long that all is there in time, and what hardly computes at all.
-template <int kBytes, int kRows>
+// compute for so long that all is there in time, and one row of what hardly computes at all.
+template <PanelType kType, int kBytes, int kRows>
 BATON_INLINE void Prefetch(const uint8_t* stream) {
-  constexpr bool kHardlyComputes = kRows == 1 && kBytes >= kBytesHardlyComputed;
-  constexpr bool kAtOnce = kRows == kLinearTileRows || kHardlyComputes;
+  constexpr bool kAtOnce = kRows == kLinearTileRows || (kRows == 1 && HardlyComputes(kType));
   BATON_UNROLL
   for (int i = 0; i < kBytes; i += kLineBytes) {
     __builtin_prefetch(stream + kFarBytes + i, 0, kAtOnce ? 3 : 2);
@@ -199,7 +204,7 @@ void QuantizedTile(const LinearTileArgs& args) {
   for (int64_t b = 0; b < num_blocks; ++b) {
     const uint8_t* record = args.panel + b / kFormat.blocks() * kFormat.record_bytes();
     const int64_t block = b % kFormat.blocks();
-    Prefetch<kBlockBytes, kRows>(record + block * kBlockBytes);
+    Prefetch<kType, kBlockBytes, kRows>(record + block * kBlockBytes);
 
     CodeBlock codes;
     ExpandCodes<kType, kPrecision>(record, block, codes);
@@ -244,7 +249,7 @@ void FloatTile(const LinearTileArgs& args) {
     const uint8_t* weights = args.panel;
     const float* inputs = args.floats + first;
     for (int64_t k = 0; k < args.num_inputs; ++k, weights += kBytes, inputs += args.tile_rows) {
-      Prefetch<kBytes, kRows>(weights);
+      Prefetch<kType, kBytes, kRows>(weights);
       const f32x16 w = LoadWeights<kType>(weights);
       BATON_UNROLL
       for (int r = 0; r < kRows; ++r) sums[r] = Fma(w, Set1(inputs[r]), sums[r]);

