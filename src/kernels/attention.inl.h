@@ -115,7 +115,7 @@ BATON_INLINE void Prefetch(const float*, Ahead, int) {}
 // Shares out what is asked for among passes.
 class Passes {
  public:
-  // `bytes`: of all passes, in each of `turns` turns.
+  // `bytes`: of all passes, in each of `turns` turns. Requires: num_passes > 0.
   Passes(const char* at, int num_passes, int turns, int bytes)
       : at_(at), turns_(turns), step_(bytes / num_passes) {}
   Ahead Next() {
@@ -348,9 +348,10 @@ struct BlockWork {
   float soft_cap_log2;
 };
 
-// Logits of the 16-lane vectors [begin, end) of keys.
+// Logits of the 16-lane vectors [begin, end) of keys; there may be none.
 template <int R, typename T>
 [[gnu::noinline]] void LogitsOfVectors(const BlockWork<T>& work, int begin, int end) {
+  if (begin >= end) return;
   constexpr int kVectors = TileVectors(R);
   const char* self = reinterpret_cast<const char*>(work.keys);
   const int num_passes = (end - begin + kVectors - 1) / kVectors;
