@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/printable.h"
+#include "base/number_text.h"
+#include "cli/note.h"
 #include "cli/progress.h"
 
 namespace baton {
 namespace {
-
-constexpr size_t kMaxPathBytes = 4096;
 
 // Progress in blocks, shown as the tokens that they hold.
 SavedSequenceProgress ShownBy(Progress& progress) {
@@ -42,26 +41,31 @@ Result<> CacheOption::CheckPaths() const {
   return CheckSavePath(*save_path_);
 }
 
-Result<> CacheOption::Load(Generator& generator, Console& console) const {
+Result<> CacheOption::Load(Generator& generator, Console& console) {
   if (!load_path_) return {};
   Progress progress(
       console.status, console.clock,
       {.what = "Loading the cache", .unit = ProgressUnit::kTokens, .columns = console.columns});
-  return generator.LoadCache(*load_path_, ShownBy(progress));
+  Result<> loaded = generator.LoadCache(*load_path_, ShownBy(progress));
+  loaded_tokens_ = generator.cached_tokens();
+  return loaded;
 }
 
 void CacheOption::TellIfUnused(int64_t cached_tokens, Console& console) const {
-  if (!load_path_ || cached_tokens > 0) return;
-  (void)console.err.Write(
-      fmt::format("baton: note: {} was of no use: the prompt begins with other tokens\n",
-                  Printable(*load_path_, kMaxPathBytes)));
+  // An answer that was saved, too, and the end of its prompt are no part of the next one.
+  if (!load_path_ || cached_tokens > loaded_tokens_ / 2) return;
+  Note(cached_tokens == 0
+           ? fmt::format("{} was of no use: the prompt begins with other tokens", *load_path_)
+           : fmt::format("{} of the {} in {} were of use: the prompt goes on with other tokens; to "
+                         "ask about the same text, give it again in front of the question",
+                         CountText(cached_tokens), CountOf(loaded_tokens_, "token"), *load_path_),
+       console);
 }
 
 Result<> CacheOption::Save(Result<> done, const Generator& generator, Console& console) const {
   if (!save_path_) return done;
   if (!done && generator.cached_tokens() == 0) {
-    (void)console.err.Write(fmt::format("baton: note: nothing was computed, so {} is not written\n",
-                                        Printable(*save_path_, kMaxPathBytes)));
+    Note(fmt::format("nothing was computed, so {} is not written", *save_path_), console);
     return done;
   }
   Progress progress(

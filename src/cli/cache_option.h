@@ -20,9 +20,9 @@ class CacheOption {
   Result<> CheckPaths() const;
 
   // Before the first prompt. Errors: as Generator::LoadCache.
-  Result<> Load(Generator& generator, Console& console) const;
+  Result<> Load(Generator& generator, Console& console);
 
-  // Notes that the loaded cache was of no use, if so.
+  // Notes that the loaded cache was of no use, or hardly any, if so.
   void TellIfUnused(int64_t cached_tokens, Console& console) const;
 
   // After the last answer, which ended so: saves whatever was computed and passes the ending on. A
@@ -37,6 +37,7 @@ class CacheOption {
  private:
   std::optional<std::string> load_path_;
   std::optional<std::string> save_path_;
+  int64_t loaded_tokens_ = 0;  // of the cache that was loaded
 };
 
 }  // namespace baton

@@ -18,6 +18,7 @@ struct CommandText {
   std::string summary;                   // for the list of commands, a few words
   std::vector<std::string> usages;       // what follows the name: "MODEL [-f FILE]... [-p TEXT]"
   std::vector<std::string> description;  // paragraphs
+  bool ends_by_ctrl_c = false;           // which is how it is meant to end
   std::vector<std::string> examples;     // whole command lines
 };
 

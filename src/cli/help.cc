@@ -16,6 +16,10 @@ constexpr std::string_view kExitCodes =
     "\nExit status:\n"
     "  0 done; 1 failed, with one line on standard error; 2 wrong usage;\n"
     "  130 stopped by Ctrl-C\n";
+constexpr std::string_view kExitCodesOfServer =
+    "\nExit status:\n"
+    "  0 done, by Ctrl-C or SIGTERM, too; 1 failed, with one line on standard error;\n"
+    "  2 wrong usage\n";
 
 // Names and summaries in two columns.
 std::string CommandList(const std::vector<std::unique_ptr<Command>>& commands,
@@ -51,7 +55,7 @@ std::string CommandHelp(const CommandText& text, const OptionSet& options) {
   help += options.Describe(kColumns);
   help += text.examples.size() == 1 ? "\nExample:\n" : "\nExamples:\n";
   for (const std::string& example : text.examples) help += "  " + example + "\n";
-  help += kExitCodes;
+  help += text.ends_by_ctrl_c ? kExitCodesOfServer : kExitCodes;
   return help;
 }
 

@@ -12,6 +12,17 @@ namespace {
 
 constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
 
+// What users of other programs look for.
+void DeclareElsewhere(OptionSet& options) {
+  options.Elsewhere("--ctx-size", "the context is --ctx");
+  for (const char* const name : {"-ngl", "--n-gpu-layers", "--gpu-layers"}) {
+    options.Elsewhere(name, "Baton computes on the CPU; leave it out");
+  }
+  for (const char* const name : {"-fa", "--flash-attn"}) {
+    options.Elsewhere(name, "attention is computed in one way; leave it out");
+  }
+}
+
 }  // namespace
 
 void DeclareTuneFile(OptionSet& options, std::optional<std::string>* tune_file) {
@@ -45,6 +56,7 @@ void ComputeOptions::DeclareWithoutPrefill(OptionSet& options, const std::string
 }
 
 void ComputeOptions::DeclareMachine(OptionSet& options) {
+  DeclareElsewhere(options);
   options.Integer({.names = "-t,--threads",
                    .value = "N",
                    .help = "Threads to compute with (default: the physical cores this process "

@@ -1,12 +1,16 @@
 #include "cli/open_model.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
+#include "base/number_text.h"
 #include "cli/note.h"
 #include "cli/progress.h"
 #include "engine/tokenizer_from_gguf.h"
 #include "format/gguf.h"
 #include "model/arch/architecture.h"
+#include "threads/cpu_topology.h"
 
 namespace baton {
 
@@ -20,6 +24,12 @@ Result<LoadedModel> OpenModel(const LoadOptions& options, Console& console) {
   progress.Clear();
   if (!model) return model;
   for (const std::string& warning : model->warnings) Note(warning, console);
+  const int num_cpus = ReadCpuTopology().num_usable();
+  if (options.num_threads > num_cpus) {
+    Note(fmt::format("{} on {}: more threads than CPUs only take time from each other",
+                     CountOf(options.num_threads, "thread"), CountOf(num_cpus, "CPU")),
+         console);
+  }
   return model;
 }
 

@@ -127,6 +127,7 @@ class OptionSet {
   static void AddTo(CLI::App& app, const Option& option, Reading& reading);
   static void TakeOne(const Option& option, const std::string& value, Reading& reading);
   static Result<> CheckOutputs(const Reading& reading);
+  Result<> CheckElsewhere(const std::string& name) const;
   void TakePositionals(const std::vector<std::string>& values, Reading& reading) const;
 
   std::string group_ = "Options";

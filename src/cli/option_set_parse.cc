@@ -42,10 +42,7 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
     const std::string name = extra.substr(0, extra.find('='));
     // A short one may have its value attached: "-oFILE".
     const std::string option = extra.starts_with("--") ? name : extra.substr(0, 2);
-    if (const auto known = elsewhere_.find(option); known != elsewhere_.end()) {
-      return Fail(ErrorCode::kInvalid,
-                  fmt::format("there is no {} here: {}", option, known->second));
-    }
+    if (Result<> here = CheckElsewhere(option); !here) return here;
     return Fail(ErrorCode::kInvalid,
                 fmt::format("unknown option '{}'{}", name, DidYouMean(name, LongNames())));
   }
@@ -61,6 +58,13 @@ Result<> OptionSet::Parse(const std::vector<std::string>& arguments) {
                             fmt::join(reading.input_readers, " and ")));
   }
   return CheckOutputs(reading);
+}
+
+// Refuses an option that is known to stand elsewhere.
+Result<> OptionSet::CheckElsewhere(const std::string& name) const {
+  const auto known = elsewhere_.find(name);
+  if (known == elsewhere_.end()) return {};
+  return Fail(ErrorCode::kInvalid, fmt::format("there is no {} here: {}", name, known->second));
 }
 
 // What one option writes, no other may read or write, unless that is its purpose.
@@ -102,6 +106,9 @@ Result<std::vector<std::string>> OptionSet::SplitAtEquals(const std::vector<std:
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
     const Option* option = is_value ? nullptr : Find(name);
+    if (!is_value && option == nullptr) {
+      if (Result<> here = CheckElsewhere(name); !here) return Forward(here);
+    }
     if (option != nullptr) reading.given_names[option] = name;
     if (option == nullptr || equals == std::string::npos) {
       split.push_back(argument);

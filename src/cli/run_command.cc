@@ -167,7 +167,7 @@ class RunCommand final : public Command {
     return conversation.Encode(*rendered, *model.tokenizer);
   }
 
-  Result<> Answer(const GenerationRequest& request, LoadedModel& model, Console& console) const {
+  Result<> Answer(const GenerationRequest& request, LoadedModel& model, Console& console) {
     Result<Generator> generator = Generator::Make(model);
     if (!generator) return Forward(generator);
     if (Result<> loaded = cache_.Load(*generator, console); !loaded) return loaded;

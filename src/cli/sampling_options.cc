@@ -14,6 +14,16 @@ namespace baton {
 
 void SamplingOptions::Declare(OptionSet& options) {
   using Defaults = SamplingDefaults;
+  // What users of other programs look for.
+  options.Elsewhere("--temperature", "it is called --temp");
+  options.Elsewhere("-s", "it is called --seed");
+  options.Elsewhere("--n-predict", "the longest answer is --max-tokens");
+  for (const char* const name : {"-sys", "--system-prompt"}) {
+    options.Elsewhere(name, "it is called --system");
+  }
+  for (const char* const name : {"-cnv", "-no-cnv", "--conversation", "--no-conversation"}) {
+    options.Elsewhere(name, "baton chat talks, baton run answers once; leave it out");
+  }
   options.Group("Choice of tokens");
   options.Real({.names = "--temp",
                 .value = "X",

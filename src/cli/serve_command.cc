@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/check.h"
 #include "base/number_text.h"
 #include "cli/chat_template_option.h"
 #include "cli/input.h"
@@ -25,6 +26,8 @@
 #include "engine/engine.h"
 #include "engine/model_parts.h"
 #include "format/gguf.h"
+#include "forward/step_forward.h"
+#include "kv/block_layout.h"
 #include "kv/disk_tier.h"
 #include "serve/api_keys.h"
 #include "serve/service.h"
@@ -44,6 +47,16 @@ constexpr int64_t kMaxTokens = int64_t{1} << 40;
 // For what is being sent when all requests are ended.
 constexpr int64_t kCloseGraceMs = 2'000;
 constexpr rlim_t kWantedDescriptors = 65'536;
+
+// What the server holds from its start on.
+std::string MemoryText(const LoadedModel& model, int64_t kv_tokens) {
+  const Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
+  CHECK(layout.has_value());  // or the engine could not be made
+  const auto blocks = static_cast<uint64_t>(NumBlocksFor(kv_tokens));
+  return fmt::format("{} of weights, {} of KV cache for {} (--kv-tokens)",
+                     BytesText(model.model->weight_bytes()),
+                     BytesText(blocks * layout->block_bytes()), CountOf(kv_tokens, "token"));
+}
 
 // Connections are descriptors, and the usual soft limit is low.
 void RaiseDescriptorLimit() {
@@ -91,6 +104,7 @@ class ServeCommand final : public Command {
              "It listens on this machine only, unless --host says otherwise; TLS is the task "
              "of a proxy in front. SIGTERM or Ctrl-C lets running requests finish; a second "
              "one stops at once."},
+        .ends_by_ctrl_c = true,
         .examples = {"baton serve model.gguf --port 8080",
                      "baton serve model.gguf --host 0.0.0.0 --api-key-file keys.txt"}};
   }
@@ -305,6 +319,10 @@ class ServeCommand final : public Command {
                                       .port = static_cast<uint16_t>(port_.value_or(kDefaultPort))},
                                      service);
     if (!server) return Forward(server);
+    if (!key_file_ && !IsLoopbackHost(host_.value_or("127.0.0.1"))) {
+      service.LogEvent("no_keys", "anyone who reaches " + (*server)->address() +
+                                      " can use the server; --api-key-file makes it ask for a key");
+    }
     service.SetServer(**server);
     (*server)->Start();
     auto stop = std::make_unique<ServeStop>(console, drain_seconds_.value_or(kDefaultDrainSeconds));
@@ -319,6 +337,7 @@ class ServeCommand final : public Command {
       service.LogEvent("step_times", message);
     };
     if (Result<> ready = times.Prepare(**engine, log_times); !ready) return ready;
+    service.LogEvent("memory", MemoryText(*model, limits.kv_tokens));
     service.LogEvent("tune_file", TuningText(*model));
     (*engine)->OnDiskProblem(
         [&service](const std::string& message) { service.LogEvent("kv_disk", message); });

@@ -105,7 +105,9 @@ Result<> Engine::Loop::SaveSession(uint64_t session, const std::string& path,
           "ones at its end can serve another prompt, and this prompt has none; take a "
           "longer prompt or --prefill dense");
     }
-    return Fail(ErrorCode::kInvalid, "there is no cache to save: nothing was computed");
+    return Fail(ErrorCode::kInvalid,
+                "there is no cache to save: nothing was computed; an answer of one token (-n 1) "
+                "reads the prompt");
   }
   const int64_t computed = kept->ledger.computed;
   std::vector<const std::byte*> blocks;

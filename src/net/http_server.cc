@@ -26,6 +26,10 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using BoostError = boost::system::error_code;
 
+asio::ip::address AddressOf(const std::string& host, BoostError& error) {
+  return asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+}
+
 // How long the door stays shut when the system has no descriptor left.
 constexpr int64_t kAcceptPauseMs = 100;
 // A machine that vanished without a word is noticed after this.
@@ -72,8 +76,7 @@ class HttpServer::Core {
 
   Result<> Listen(const HttpServerConfig& config) {
     BoostError error;
-    const auto address =
-        asio::ip::make_address(config.host == "localhost" ? "127.0.0.1" : config.host, error);
+    const auto address = AddressOf(config.host, error);
     if (error) {
       return Fail(
           ErrorCode::kInvalid,
@@ -87,7 +90,8 @@ class HttpServer::Core {
     if (!error) endpoint_ = acceptor_.local_endpoint(error);
     if (!error) return {};
     return Fail(ErrorCode::kUnavailable,
-                fmt::format("cannot listen on {}: {}", AddressText(endpoint), error.message()));
+                fmt::format("cannot listen on {}: {}{}", AddressText(endpoint), error.message(),
+                            error == asio::error::address_in_use ? "; choose another port" : ""));
   }
 
   void Run() {
@@ -180,6 +184,12 @@ HttpServer::HttpServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 
 HttpServer::~HttpServer() {
   core_->Close(0);
+}
+
+bool IsLoopbackHost(const std::string& host) {
+  BoostError error;
+  const asio::ip::address address = AddressOf(host, error);
+  return !error && address.is_loopback();
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerConfig& config,

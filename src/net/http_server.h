@@ -39,6 +39,9 @@ struct HttpServerConfig {
   HttpLimits limits = {};
 };
 
+// Whether only this machine can reach a host; false if it is no IP address.
+bool IsLoopbackHost(const std::string& host);
+
 // Threads: any.
 class HttpServer {
  public:

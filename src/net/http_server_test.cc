@@ -347,6 +347,15 @@ TEST_F(HttpServerTest, ClosesInOrder) {
   handler_.kept.clear();
 }
 
+TEST(IsLoopbackHost, IsOfThisMachineAlone) {
+  for (const char* const host : {"localhost", "127.0.0.1", "127.8.9.1", "::1"}) {
+    EXPECT_TRUE(IsLoopbackHost(host)) << host;
+  }
+  for (const char* const host : {"0.0.0.0", "::", "10.0.0.1", "fe80::1", "example", ""}) {
+    EXPECT_FALSE(IsLoopbackHost(host)) << host;
+  }
+}
+
 TEST_F(HttpServerTest, TellsWhyItCannotStart) {
   const auto taken = HttpServer::Listen({.host = "127.0.0.1", .port = port()}, handler_);
   ASSERT_FALSE(taken);

@@ -45,6 +45,23 @@ class Cache(BatonCase):
         self.assertEqual([p.name for p in pathlib.Path(self.folder).glob("document.kv*")],
                          ["document.kv"])
 
+    def test_a_cache_that_hardly_serves_is_told_of(self):
+        saved = self.folder / "hardly.kv"
+        self.ask("--save-kv", saved, max_tokens=2)
+        run = ["run", cached(SMOL), "--temp", "0", "-n", "2", "-q", "--load-kv", saved]
+        # The question alone: its template begins as that of the document.
+        without_text = self.baton(*run, "-p", QUESTION)
+        self.assertRegex(without_text.stderr.decode(),
+                         r"note: \d+ of the [\d,]+ tokens in \S+hardly\.kv were of use: .*give it "
+                         r"again in front of the question")
+        with_text = self.baton(*run, "-f", self.document, "-p", "Who is named first?")
+        self.assertNotIn(b"note:", with_text.stderr)
+
+    def test_an_answer_of_no_token_saves_nothing(self):
+        line = self.fails("run", cached(SMOL), "-f", self.document, "-n", "0", "-q", "--save-kv",
+                          self.folder / "none.kv")
+        self.assertIn("(-n 1) reads the prompt", line)
+
     def test_what_differs_is_refused(self):
         saved = self.folder / "other.kv"
         self.ask("--save-kv", saved)

@@ -93,6 +93,13 @@ class TinyModel(BatonCase):
         self.assertNotEqual(self.ids(first), self.ids(other))
 
     # Case P-01.
+    def test_more_threads_than_cpus_are_told_of(self):
+        cpus = len(os.sched_getaffinity(0))
+        run = ["run", cached(SMOL), "-p", "Hello", "-n", "1", "-q", "-t"]
+        self.assertRegex(self.baton(*run, cpus + 1).stderr.decode(),
+                         rf"^baton: note: {cpus + 1} threads on \d+ CPUs?: more threads than CPUs")
+        self.assertNotIn(b"note", self.baton(*run, 1).stderr)
+
     def test_threads_chunk_isa_and_context_change_nothing(self):
         expected = self.raw("The quick brown fox", "-n", "30", "--temp", "1", "--logprobs", "3")
         variants = [["--threads", "1"], ["--threads", "3"], ["--chunk", "1"], ["--chunk", "7"],

@@ -102,6 +102,25 @@ class Usage(BatonCase):
             self.assertIn(words, line)
             self.assertNotIn("did you mean", line)
 
+    def test_a_server_ends_well_by_ctrl_c(self):
+        self.assertIn("0 done, by Ctrl-C or SIGTERM, too;", self.ok("serve", "--help"))
+        self.assertNotIn("130", self.ok("serve", "--help"))
+        self.assertIn("130 stopped by Ctrl-C", self.ok("run", "--help"))
+
+    def test_options_of_other_programs(self):
+        cases = [(["-ngl", "99"], "there is no -ngl here: Baton computes on the CPU; leave it out"),
+                 (["-fa", "1"], "there is no -fa here: attention is computed in one way"),
+                 (["-no-cnv"], "there is no -no-cnv here: baton chat talks"),
+                 (["--ctx-size", "512"], "there is no --ctx-size here: the context is --ctx"),
+                 (["--n-predict=5"], "there is no --n-predict here: the longest answer is "
+                                     "--max-tokens"),
+                 (["--temperature", "0"], "there is no --temperature here: it is called --temp"),
+                 (["-sys", "x"], "there is no -sys here: it is called --system")]
+        for arguments, words in cases:
+            self.assertIn(words, self.fails(*self.RUN, *arguments, code=2))
+        # What stands behind an option that takes a value is its value.
+        self.assertIn("--max-tokens", self.fails(*self.RUN, "-n", "-ngl", code=2))
+
     def test_a_tune_file_that_nothing_reads(self):
         words = "--tune-file is read by --prefill auto, and by --prefill sparse without --sparse"
         for prefill in ([], ["--prefill", "dense"],

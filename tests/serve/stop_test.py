@@ -126,7 +126,8 @@ class Stop(BatonCase):
     def test_a_port_in_use_is_said(self):
         server = self.start()
         line = self.fails("serve", cached(SMOL), "--port", str(server.port))
-        self.assertIn(f"cannot listen on 127.0.0.1:{server.port}", line)
+        self.assertIn(f"cannot listen on 127.0.0.1:{server.port}: Address already in use; choose "
+                      "another port", line)
         server.stop()
 
     def test_the_configuration(self):
@@ -138,6 +139,16 @@ class Stop(BatonCase):
             self.assertIn(line + "\n", text)
         names = [line.split(" = ")[0] for line in text.splitlines()]
         self.assertEqual(len(names), len(set(names)))
+
+    def test_the_memory_is_told_at_the_start(self):
+        server = self.start("--kv-tokens", "16384")
+        server.stop()
+        message, = [line["message"] for line in server.log() if line["event"] == "memory"]
+        # 256 blocks of 64 tokens: keys, values and their means in 30 layers of 3 heads.
+        self.assertRegex(message, r"^92\.1 MiB of weights, 372\.\d MiB of KV cache for 16,384 tokens "
+                                  r"\(--kv-tokens\)$")
+        # On this machine alone nobody needs keys.
+        self.assertFalse([line for line in server.log() if line["event"] == "no_keys"])
 
     def test_which_tune_file_counts_is_told_at_the_start(self):
         server = self.start()
