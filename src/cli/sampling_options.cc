@@ -11,10 +11,10 @@
 #include "text/unicode.h"
 
 namespace baton {
+namespace {
 
-void SamplingOptions::Declare(OptionSet& options) {
-  using Defaults = SamplingDefaults;
-  // What users of other programs look for.
+// What users of other programs look for.
+void DeclareElsewhere(OptionSet& options) {
   options.Elsewhere("--temperature", "it is called --temp");
   options.Elsewhere("-s", "it is called --seed");
   options.Elsewhere("--n-predict", "the longest answer is --max-tokens");
@@ -24,6 +24,13 @@ void SamplingOptions::Declare(OptionSet& options) {
   for (const char* const name : {"-cnv", "-no-cnv", "--conversation", "--no-conversation"}) {
     options.Elsewhere(name, "baton chat talks, baton run answers once; leave it out");
   }
+}
+
+}  // namespace
+
+void SamplingOptions::Declare(OptionSet& options) {
+  using Defaults = SamplingDefaults;
+  DeclareElsewhere(options);
   options.Group("Choice of tokens");
   options.Real({.names = "--temp",
                 .value = "X",
