@@ -29,9 +29,16 @@ void DeclareElsewhere(OptionSet& options) {
 }  // namespace
 
 void SamplingOptions::Declare(OptionSet& options) {
-  using Defaults = SamplingDefaults;
   DeclareElsewhere(options);
   options.Group("Choice of tokens");
+  DeclareDraws(options);
+  DeclareAdjustments(options);
+  options.Group("End of the answer");
+  DeclareEnd(options);
+}
+
+void SamplingOptions::DeclareDraws(OptionSet& options) {
+  using Defaults = SamplingDefaults;
   options.Real({.names = "--temp",
                 .value = "X",
                 .help = fmt::format("Temperature; 0 always takes the most probable token "
@@ -60,6 +67,9 @@ void SamplingOptions::Declare(OptionSet& options) {
                    .value = "N",
                    .help = "Seed of the draws; the same seed gives the same answer (default: 0)"},
                   {.min = 0, .max = std::numeric_limits<int64_t>::max()}, &seed_);
+}
+
+void SamplingOptions::DeclareAdjustments(OptionSet& options) {
   options.Real({.names = "--repeat-penalty",
                 .value = "X",
                 .help = "Divide the logits of tokens seen before by X (default: 1, none)"},
@@ -85,7 +95,9 @@ void SamplingOptions::Declare(OptionSet& options) {
                       .help = "Add X to the logit of a token, from -100, with which it is never "
                               "chosen, to 100; may be repeated"},
                      [this](const std::string& given) { return AddBias(given); });
-  options.Group("End of the answer");
+}
+
+void SamplingOptions::DeclareEnd(OptionSet& options) {
   options.Integer({.names = "-n,--max-tokens",
                    .value = "N",
                    .help = "Tokens to generate at most (default: until the model ends its answer "

@@ -33,6 +33,9 @@ class SamplingOptions {
   void Apply(GenerationRequest& request) const;
 
  private:
+  void DeclareDraws(OptionSet& options);
+  void DeclareAdjustments(OptionSet& options);  // of logits, before a token is drawn
+  void DeclareEnd(OptionSet& options);
   Result<> AddStop(const std::string& text);
   Result<> AddBias(const std::string& text);
 
