@@ -43,7 +43,7 @@ class BenchModelCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("What to measure (lists have commas between the numbers)");
     const IntegerRange tokens = {.min = 1, .max = ModelLimits::kMaxContext - 1};
     DeclareIntegers(options,

@@ -48,7 +48,7 @@ class BenchServeCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Load (lists have commas between the numbers)");
     DeclareIntegers(options,
                     {.names = "--clients",

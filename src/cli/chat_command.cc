@@ -230,7 +230,7 @@ class ChatCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Conversation");
     options.Files({.names = "-f,--file",
                    .value = "FILE",

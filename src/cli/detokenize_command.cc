@@ -13,16 +13,17 @@ class DetokenizeCommand final : public Command {
     return {
         .name = "detokenize",
         .summary = "token ids to text",
-        .usages = {"MODEL [--no-special] < IDS"},
+        .usages = {"MODEL [-] [--no-special] < IDS"},
         .description =
-            {"Reads token ids from standard input, a JSON list ([1, 2]) or numbers "
+            {"Reads token ids from standard input (a - says so, but need not be there), a JSON "
+             "list ([1, 2]) or numbers "
              "between blanks (1 2), and writes the bytes that they spell, with nothing added. A "
              "file that holds only a vocabulary will do."},
         .examples = {"echo 504 2365 | baton detokenize model.gguf"}};
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.DeclareWithDash(options, "the ids come from standard input");
     options.Group("Decoding");
     options.Flag({.names = "--no-special",
                   .value = "",

@@ -43,7 +43,7 @@ class EvalDensityCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Evaluation");
     prompt_.Declare(options);
     DeclarePolicy(options, &policy_);

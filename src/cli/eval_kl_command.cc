@@ -41,7 +41,7 @@ class EvalKlCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Evaluation");
     prompt_.Declare(options);
     DeclarePolicies(options, &policies_);

@@ -58,7 +58,7 @@ class EvalLogitsCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Evaluation");
     options.File({.names = "--ids",
                   .value = "FILE",

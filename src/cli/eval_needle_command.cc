@@ -44,7 +44,7 @@ class EvalNeedleCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Evaluation (lists have commas between the numbers)");
     text_.Declare(options);
     DeclareIntegers(options,

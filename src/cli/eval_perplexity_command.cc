@@ -70,7 +70,7 @@ class EvalPerplexityCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Evaluation");
     options.File({.names = "--text",
                   .value = "FILE",

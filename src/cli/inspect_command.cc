@@ -26,7 +26,7 @@ class InspectCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Report");
     options.Flag({.names = "--json", .value = "", .help = "Print one JSON object"}, &json_);
     options.Integer({.names = "-c,--ctx",

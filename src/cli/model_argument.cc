@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace baton {
 namespace {
 
@@ -12,8 +14,16 @@ std::vector<CompanionFile> CompanionsOfModel() {
 
 }  // namespace
 
-void ModelArgument::Declare(OptionSet& options, bool also_dash) {
-  also_dash_ = also_dash;
+void ModelArgument::Declare(OptionSet& options) {
+  DeclareNames(options, /*also_dash=*/false);
+}
+
+void ModelArgument::DeclareWithDash(OptionSet& options, std::string instead) {
+  instead_of_second_ = std::move(instead);
+  DeclareNames(options, /*also_dash=*/true);
+}
+
+void ModelArgument::DeclareNames(OptionSet& options, bool also_dash) {
   const std::vector<CompanionFile> companions = CompanionsOfModel();
   options.Group("Model");
   options.Positional({.names = "MODEL",
@@ -30,12 +40,13 @@ void ModelArgument::Declare(OptionSet& options, bool also_dash) {
 }
 
 Result<> ModelArgument::Check() {
-  if (also_dash_) has_dash_ = std::erase(positional_, "-") > 0;
+  const bool also_dash = !instead_of_second_.empty();
+  if (also_dash) has_dash_ = std::erase(positional_, "-") > 0;
   const size_t given = positional_.size() + named_.size();
   if (given == 0) return Fail(ErrorCode::kInvalid, "name a model file: MODEL");
   if (given == 1) return {};
-  return Fail(ErrorCode::kInvalid, fmt::format("{} model files are named, one is wanted{}", given,
-                                               also_dash_ ? "; a question goes with -p" : ""));
+  return Fail(ErrorCode::kInvalid, fmt::format("{} model files are named, one is wanted{}{}", given,
+                                               also_dash ? "; " : "", instead_of_second_));
 }
 
 }  // namespace baton

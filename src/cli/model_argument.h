@@ -12,8 +12,10 @@ namespace baton {
 // MODEL, or -m MODEL.
 class ModelArgument {
  public:
-  // `also_dash`: a second argument "-" is allowed, for standard input.
-  void Declare(OptionSet& options, bool also_dash);
+  void Declare(OptionSet& options);
+  // The same where a second argument "-" is allowed, for standard input. `instead` tells who puts
+  // something else there where it goes: "a question goes with -p".
+  void DeclareWithDash(OptionSet& options, std::string instead);
   // Errors: invalid unless exactly one model is named.
   Result<> Check();
   // Whether "-" was among the arguments. Requires: Check succeeded.
@@ -24,9 +26,11 @@ class ModelArgument {
   const std::string& path() const { return positional_.empty() ? named_.front() : positional_[0]; }
 
  private:
+  void DeclareNames(OptionSet& options, bool also_dash);
+
   std::vector<std::string> positional_;
   std::vector<std::string> named_;
-  bool also_dash_ = false;
+  std::string instead_of_second_ = {};  // empty: only one argument is allowed
   bool has_dash_ = false;
 };
 

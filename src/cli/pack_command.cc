@@ -37,7 +37,7 @@ class PackCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Packing");
     options.Flag({.names = "--check",
                   .value = "",

@@ -45,7 +45,7 @@ class RunCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/true);
+    model_.DeclareWithDash(options, "a question goes with -p");
     options.Group("Prompt");
     options.Files({.names = "-f,--file",
                    .value = "FILE",

@@ -110,7 +110,7 @@ class ServeCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Server");
     options.Parsed({.names = "--host",
                     .value = "ADDRESS",

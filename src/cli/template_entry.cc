@@ -42,7 +42,7 @@ class TemplateCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     chat_template_.Declare(options);
     options.File({.names = "--template",
                   .value = "FILE",

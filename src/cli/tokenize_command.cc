@@ -58,9 +58,10 @@ class TokenizeCommand final : public Command {
   CommandText Text() const override {
     return {.name = "tokenize",
             .summary = "text to token ids",
-            .usages = {"MODEL [--json] [--no-special] [--no-bos] < TEXT"},
+            .usages = {"MODEL [-] [--json] [--no-special] [--no-bos] < TEXT"},
             .description =
-                {"Reads text from standard input and prints the ids of its tokens, "
+                {"Reads text from standard input (a - says so, but need not be there) and prints "
+                 "the ids of its tokens, "
                  "separated by blanks. The names of special tokens in the text mean "
                  "the tokens, and the tokens that the model wants at the start and the "
                  "end are added. A file that holds only a vocabulary will do. Bytes "
@@ -71,7 +72,7 @@ class TokenizeCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.DeclareWithDash(options, "the text comes from standard input");
     options.Group("Encoding");
     options.Flag({.names = "--no-special",
                   .value = "",

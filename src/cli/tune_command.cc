@@ -91,7 +91,7 @@ class TuneCommand final : public Command {
   }
 
   void Declare(OptionSet& options) override {
-    model_.Declare(options, /*also_dash=*/false);
+    model_.Declare(options);
     options.Group("Tuning");
     options.Files({.names = "--text",
                    .value = "FILE",

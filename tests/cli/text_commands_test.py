@@ -64,6 +64,19 @@ class TextCommands(BatonCase):
         self.assertIn("'-1'", self.fails("detokenize", smol, stdin="-1"))
         self.assertIn("'2147483648'", self.fails("detokenize", smol, stdin="2147483648"))
 
+    def test_a_dash_is_standard_input_here_too(self):
+        smol = cached(SMOL)
+        ids = self.ok("tokenize", smol, stdin="Hello, world")
+        for arguments in (["-", smol], [smol, "-"], [smol, "--json", "-"], ["-m", smol, "-"]):
+            printed = self.ok("tokenize", *arguments, stdin="Hello, world")
+            if "--json" in arguments:
+                printed = " ".join(map(str, json.loads(printed)["ids"])) + "\n"
+            self.assertEqual(printed, ids)
+        self.assertEqual(self.ok("detokenize", smol, "-", stdin=ids), "Hello, world")
+        self.assertIn("name a model file", self.fails("tokenize", "-", code=2))
+        self.assertIn("2 model files are named, one is wanted; the ids come from standard input",
+                      self.fails("detokenize", smol, "1", code=2))
+
     def test_vocabulary_files_will_do(self):
         path = cached("llama-cpp-models/ggml-vocab-qwen2.gguf")
         ids = self.ok("tokenize", path, stdin="Hello, world")
