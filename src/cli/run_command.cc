@@ -90,10 +90,15 @@ class RunCommand final : public Command {
   Result<> Check() override {
     const Result<> model = model_.Check();
     if (!model) return model;
-    const bool any = !files_.empty() || question_.has_value() || model_.has_dash();
-    if (!any) {
+    const bool has_texts = !files_.empty() || model_.has_dash();
+    if (!has_texts && !question_.has_value()) {
       return Fail(ErrorCode::kInvalid,
                   "nothing to answer: ask with -p, give a text with -f, or - for standard input");
+    }
+    if (!has_texts && question_->empty()) {
+      return Fail(ErrorCode::kInvalid,
+                  "--prompt is empty, and there is no other text; ask something with it, or give a "
+                  "text with -f");
     }
     if (raw_ && (system_.has_value() || chat_template_.given())) {
       return Fail(ErrorCode::kInvalid,

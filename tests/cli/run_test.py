@@ -232,10 +232,12 @@ class TinyModel(BatonCase):
         for command, stdin in [(["run", self.model, "-p", "x"], ""), (["chat", self.model], "x")]:
             self.assertIn("--system is not UTF-8: byte 0xFF at offset 1",
                           self.fails(*command, "--system", "a\udcff", stdin=stdin, code=2))
-        for arguments, stdin in [(["-p", ""], ""), (["-"], ""),
-                                 (["--raw", "-p", ""], ""), (["-f", "/dev/null"], "")]:
-            self.assertIn("the prompt is empty",
-                          self.fails("run", self.model, *arguments, stdin=stdin))
+        for arguments in (["-"], ["-p", "-"], ["-f", "/dev/null"], ["-f", "/dev/null", "-p", ""]):
+            self.assertIn("the prompt is empty", self.fails("run", self.model, *arguments))
+        # What the command line alone shows is wrong usage.
+        for arguments in (["-p", ""], ["--raw", "-p", ""]):
+            self.assertIn("--prompt is empty, and there is no other text",
+                          self.fails("run", self.model, *arguments, code=2))
         for blank in (" ", " \n", "\t"):
             ids = self.answer("--raw", "-p", blank, "-n", "1")["prompt_ids"]
             self.assertEqual(bytes(i - 3 for i in ids), blank.encode())
