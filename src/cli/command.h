@@ -22,7 +22,7 @@ struct CommandText {
   std::vector<std::string> examples;     // whole command lines
 };
 
-// A command lives for one call: Declare, then Check, then Run.
+// A command lives for one call: Declare, then Check, CheckInput, then Run.
 class Command {
  public:
   virtual ~Command() = default;
@@ -34,6 +34,9 @@ class Command {
 
   // Whether the options make sense together. Errors: invalid; the exit code is that of usage.
   virtual Result<> Check() = 0;
+
+  // Whether standard input offers what the command line left out. Errors: invalid, as of Check.
+  virtual Result<> CheckInput(const Input&) { return {}; }
 
   // Does the work. Errors: any; cancelled means Ctrl-C.
   virtual Result<> Run(Console& console) = 0;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,6 +100,17 @@ Result<Input::Line> FdInput::ReadLine() {
       return Line{LineState::kLine, std::exchange(buffer_, std::string())};
     }
   }
+}
+
+bool FdInput::HasText(int patience_ms) const {
+  if (!buffer_.empty()) return true;
+  struct stat about {};
+  if (::fstat(fd_, &about) != 0) return false;
+  if (!S_ISFIFO(about.st_mode) && !S_ISSOCK(about.st_mode) && !S_ISREG(about.st_mode)) return false;
+  pollfd waiting = {.fd = fd_, .events = POLLIN, .revents = 0};
+  int num_bytes = 0;
+  return ::poll(&waiting, 1, patience_ms) == 1 && ::ioctl(fd_, FIONREAD, &num_bytes) == 0 &&
+         num_bytes > 0;
 }
 
 void FdInput::HoldEcho() {

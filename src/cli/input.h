@@ -33,6 +33,10 @@ class Input {
   // Errors: internal (cannot be read), exhausted (a line over kMaxInputBytes).
   virtual Result<Line> ReadLine() = 0;
 
+  // Whether there is text that nobody types: of a pipe, a socket or a file. Waits so long at most
+  // for the first of it, or for the end; takes nothing.
+  virtual bool HasText(int patience_ms) const = 0;
+
   // Between the two, what is typed is not echoed, and not lost. Nothing unless somebody types.
   virtual void HoldEcho() {}
   virtual void ReleaseEcho() {}
@@ -54,6 +58,7 @@ class FdInput final : public Input {
 
   Result<std::string> ReadAll(uint64_t max_bytes) override;
   Result<Line> ReadLine() override;
+  bool HasText(int patience_ms) const override;
   void HoldEcho() override;
   void ReleaseEcho() override;
   std::string Unechoed() const override;
@@ -77,6 +82,7 @@ class StringInput final : public Input {
   explicit StringInput(std::string text) : text_(std::move(text)) {}
   Result<std::string> ReadAll(uint64_t max_bytes) override;
   Result<Line> ReadLine() override;
+  bool HasText(int) const override { return position_ < text_.size(); }
 
  private:
   std::string text_;

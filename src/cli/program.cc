@@ -122,7 +122,8 @@ int RunCommand(Command& command, const std::vector<std::string>& arguments, Cons
   const Result<> parsed = options.Parse(arguments);
   if (help || (!parsed && asked)) return Print(console, CommandHelp(command.Text(), options));
   if (!parsed) return UsageError(console, who, parsed.error().message);
-  const Result<> checked = command.Check();
+  Result<> checked = command.Check();
+  if (checked) checked = command.CheckInput(console.in);
   if (!checked) return UsageError(console, who, checked.error().message);
   const Result<> done = command.Run(console);
   console.status.Clear();

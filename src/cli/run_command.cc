@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/number_text.h"
 #include "cli/answer_json.h"
 #include "cli/answer_stream.h"
@@ -13,8 +15,10 @@
 #include "cli/input.h"
 #include "cli/model_argument.h"
 #include "cli/model_options.h"
+#include "cli/note.h"
 #include "cli/open_model.h"
 #include "cli/prompt_text.h"
+#include "cli/same_file.h"
 #include "cli/sampling_options.h"
 
 namespace baton {
@@ -22,6 +26,8 @@ namespace {
 
 // More would print a page for each token.
 constexpr int64_t kMaxTopLogprobs = 100;
+// A program on the other side of a pipe has started by then.
+constexpr int kInputPatienceMs = 2000;
 
 class RunCommand final : public Command {
  public:
@@ -29,14 +35,15 @@ class RunCommand final : public Command {
     return {.name = "run",
             .summary = "answer once",
             .usages = {"MODEL [-f FILE]... [-p TEXT] [--system TEXT] [OPTION]...",
-                       "MODEL - [OPTION]... < TEXT"},
+                       "MODEL [-] [OPTION]... < TEXT"},
             .description =
                 {"Reads a text, asks the model, and writes the answer to standard output while "
                  "it is made. Figures of both phases go to standard error.",
                  "The files come first, in the order given, then standard input if - is among "
                  "the arguments, then the text of -p; an empty line separates them. Together "
                  "they are one user message for the model's chat template. The file, input or "
-                 "-p text that stands alone is used as it is.",
+                 "-p text that stands alone is used as it is. Without any of them, a text that is "
+                 "piped in is the prompt.",
                  "The answer is a function of model, prompt, precision and sampling options; "
                  "the seed is 0 unless --seed says otherwise. With --temp 0 it is the most "
                  "probable one, token by token."},
@@ -90,12 +97,7 @@ class RunCommand final : public Command {
   Result<> Check() override {
     const Result<> model = model_.Check();
     if (!model) return model;
-    const bool has_texts = !files_.empty() || model_.has_dash();
-    if (!has_texts && !question_.has_value()) {
-      return Fail(ErrorCode::kInvalid,
-                  "nothing to answer: ask with -p, give a text with -f, or - for standard input");
-    }
-    if (!has_texts && question_->empty()) {
+    if (!HasTexts() && question_.has_value() && question_->empty()) {
       return Fail(ErrorCode::kInvalid,
                   "--prompt is empty, and there is no other text; ask something with it, or give a "
                   "text with -f");
@@ -115,9 +117,17 @@ class RunCommand final : public Command {
     return sampling_.Check();
   }
 
+  Result<> CheckInput(const Input& in) override {
+    if (HasTexts() || question_.has_value()) return {};
+    is_piped_ = in.HasText(kInputPatienceMs);
+    if (is_piped_) return {};
+    return Fail(ErrorCode::kInvalid,
+                "nothing to answer: ask with -p, give a text with -f, or - for standard input");
+  }
+
   Result<> Run(Console& console) override {
     std::vector<std::string> files = files_;
-    if (model_.has_dash()) files.emplace_back("-");
+    if (model_.has_dash() || is_piped_) files.emplace_back("-");
     const Result<std::string> text =
         ReadPrompt({.files = files, .question = question_}, console.in);
     if (!text) return Forward(text);
@@ -132,6 +142,7 @@ class RunCommand final : public Command {
     }
     Result<LoadedModel> model = OpenModel(*load, console);
     if (!model) return Forward(model);
+    TellIfInputIsLeft(console);
     GenerationRequest request;
     sampling_.Apply(request);
     request.sampling.num_top_logprobs = logprobs_;
@@ -151,6 +162,18 @@ class RunCommand final : public Command {
   }
 
  private:
+  bool HasTexts() const { return !files_.empty() || model_.has_dash(); }
+
+  // Not while the model is loaded: by now whoever writes has begun.
+  void TellIfInputIsLeft(Console& console) const {
+    constexpr const char* kInputFile = "/dev/stdin";
+    const auto is_input = [&](const std::string& path) { return IsSameFile(path, kInputFile); };
+    if (quiet_ || std::any_of(files_.begin(), files_.end(), is_input)) return;
+    if (!console.in.HasText(/*patience_ms=*/0)) return;
+    Note("standard input has text that is not read; a - among the arguments adds it to the prompt",
+         console);
+  }
+
   Result<> CheckVocabulary(int64_t vocab_size) const {
     if (logprobs_.value_or(0) > vocab_size) {
       return Fail(ErrorCode::kInvalid,
@@ -208,6 +231,7 @@ class RunCommand final : public Command {
   ChatTemplateOption chat_template_;
   CacheOption cache_;
   std::optional<int64_t> logprobs_;
+  bool is_piped_ = false;  // the prompt stands on standard input, as it stands nowhere else
   bool raw_ = false;
   bool no_special_ = false;
   bool no_bos_ = false;

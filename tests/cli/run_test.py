@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import subprocess
 
-from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
+from baton_case import BATON, GEMMA, SMOL, TESTS, BatonCase, cached, main
 from gguf_file import tiny_llama
 from process_state import drop_root_rights
 
@@ -243,6 +244,49 @@ class TinyModel(BatonCase):
             self.assertEqual(bytes(i - 3 for i in ids), blank.encode())
         self.assertIn("No such file", self.fails("run", self.model, "-f", "/no/such/file"))
         self.assertIn("Is a directory", self.fails("run", self.model, "-f", "/"))
+
+    RAW = ["--raw", "-n", "2", "--ignore-eos", "--json"]
+
+    def test_text_on_standard_input_is_the_prompt_where_there_is_no_other(self):
+        piped = json.loads(self.ok("run", self.model, *self.RAW, stdin="abc\n"))
+        self.assertEqual(piped["prompt_ids"], self.answer(*self.RAW, "-", stdin="abc\n")["prompt_ids"])
+        path = self.file("question.txt", "abc\n")
+        with open(path, "rb") as question:
+            done = subprocess.run([BATON, "run", self.model, *self.RAW], stdin=question,
+                                  capture_output=True, timeout=60, check=False)
+        self.assertEqual(json.loads(done.stdout)["prompt_ids"], piped["prompt_ids"])
+        # A writer that takes its time.
+        done = subprocess.run(["sh", "-c", f"(sleep 0.3; echo abc) | '{BATON}' run '{self.model}' "
+                               + " ".join(self.RAW)], capture_output=True, timeout=60, check=False)
+        self.assertEqual(json.loads(done.stdout)["prompt_ids"], piped["prompt_ids"])
+
+    def test_nothing_waits_for_a_standard_input_that_nobody_writes_to(self):
+        reader, writer = os.pipe()
+        for arguments, code, words in (([], 2, b"nothing to answer"), (["-p", "x"], 0, b"")):
+            done = subprocess.run([BATON, "run", self.model, *arguments, *self.RAW], stdin=reader,
+                                  capture_output=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, code)
+            self.assertIn(words, done.stderr)
+        os.close(writer)
+        os.close(reader)
+        with open(os.devnull, "rb") as nothing:
+            done = subprocess.run([BATON, "run", self.model], stdin=nothing, capture_output=True,
+                                  timeout=60, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"nothing to answer", done.stderr)
+
+    def test_text_on_standard_input_that_is_not_read_is_told(self):
+        path = self.file("notes.txt", "notes")
+        for arguments, code in ((["-p", "x"], 0), (["-f", path], 0), (["-p", ""], 2)):
+            done = self.baton("run", self.model, *self.RAW, *arguments, stdin="abc")
+            self.assertEqual(done.returncode, code)
+            if code == 0:
+                self.assertIn(b"baton: note: standard input has text that is not read; a - among the "
+                              b"arguments adds it to the prompt\n", done.stderr)
+        for arguments, stdin in ((["-p", "x", "-"], "abc"), (["-p", "x"], ""), (["-p", "-"], "abc"),
+                                 (["-f", "-"], "abc"), (["-p", "x", "--quiet"], "abc")):
+            done = self.baton("run", self.model, *self.RAW, *arguments, stdin=stdin)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
 
     # Case L-06.
     def test_a_missing_output_head_is_the_embedding(self):

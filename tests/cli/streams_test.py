@@ -34,25 +34,27 @@ class Streams(BatonCase):
     ]
 
     def commands(self):
+        """The commands, and what each reads."""
         for words in self.COMMANDS:
-            yield [BATON] + [word.format(model=self.model) for word in words]
+            stdin = b"" if "-p" in words else b"1 2 3\n"
+            yield [BATON] + [word.format(model=self.model) for word in words], stdin
 
     def test_full_disk_is_reported(self):
-        for command in self.commands():
+        for command, stdin in self.commands():
             with self.subTest(command=command[1:]), open("/dev/full", "wb") as full:
-                done = subprocess.run(command, input=b"1 2 3\n", stdout=full,
+                done = subprocess.run(command, input=stdin, stdout=full,
                                       stderr=subprocess.PIPE, timeout=60, check=False)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(NO_SPACE, done.stderr.decode())
                 self.assertEqual(done.stderr.count(NO_SPACE.encode()), 1)
 
     def test_closed_pipe_is_quiet(self):
-        for command in self.commands():
+        for command, stdin in self.commands():
             with self.subTest(command=command[1:]):
                 # The reader is gone before anything is written.
                 reader, writer = os.pipe()
                 os.close(reader)
-                done = subprocess.run(command, input=b"1 2 3\n", stdout=writer,
+                done = subprocess.run(command, input=stdin, stdout=writer,
                                       stderr=subprocess.PIPE, timeout=60, check=False)
                 os.close(writer)
                 self.assertEqual(done.returncode, 1)
