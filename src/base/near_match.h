@@ -12,8 +12,14 @@ namespace baton {
 // Time: the product of their lengths, each cut at 64 bytes.
 int EditDistance(std::string_view a, std::string_view b);
 
-// The candidate with the fewest edits, the first of equals; nothing if even that one differs in
-// more than a third of its letters (at least 2 edits are forgiven) and does not begin with `word`.
+// The candidate that is nearest, the first of equals; dashes in front do not count. Near is one
+// that
+// - differs in at most a third of its letters (of longer ones than three 2 edits are forgiven), or
+// - begins with `word`, or is the beginning of it, at least a third and 4 letters, or
+// - has `word` among its words ("max-tokens" has "tokens"), or has several, or the first alone,
+// that
+//   are all words of `word`.
+// Of fewer than three letters nothing but a misspelling is guessed. Nothing if none is near.
 std::optional<std::string> NearMatch(std::string_view word,
                                      std::span<const std::string> candidates);
 

@@ -18,6 +18,30 @@ TEST(EditDistance, LongNamesAreCut) {
   EXPECT_EQ(EditDistance(std::string(1000, 'a'), std::string(500, 'a')), 0);
 }
 
+TEST(NearMatch, FindsNamesByTheirWords) {
+  const std::vector<std::string> commands = {
+      "run", "chat", "serve", "bench", "bench model", "eval perplexity", "eval kl"};
+  EXPECT_EQ(NearMatch("bench-model", commands), "bench model");
+  EXPECT_EQ(NearMatch("perplexity", commands), "eval perplexity");
+  EXPECT_EQ(NearMatch("benchmark", commands), "bench");
+  EXPECT_EQ(NearMatch("chatbot", commands), "chat");
+  EXPECT_EQ(NearMatch("run-model", commands), "run");
+  EXPECT_EQ(NearMatch("runtime", commands), std::nullopt);
+  EXPECT_EQ(NearMatch("charter", commands), std::nullopt);
+  EXPECT_EQ(NearMatch("k", commands), std::nullopt);
+  const std::vector<std::string> options = {"--file",  "--max-tokens", "--threads",
+                                            "--top-k", "--temp",       "--repeat-penalty"};
+  EXPECT_EQ(NearMatch("--tokens", options), "--max-tokens");
+  EXPECT_EQ(NearMatch("--penalty", options), "--repeat-penalty");
+  EXPECT_EQ(NearMatch("--temperature", options), "--temp");
+  EXPECT_EQ(NearMatch("--threads-batch", options), "--threads");
+  EXPECT_EQ(NearMatch("--max_tokens", options), "--max-tokens");
+  EXPECT_EQ(NearMatch("--top", options), "--top-k");
+  EXPECT_EQ(NearMatch("--t", options), std::nullopt);
+  EXPECT_EQ(NearMatch("--verbose", options), std::nullopt);
+  EXPECT_EQ(NearMatch("--f", options), std::nullopt);
+}
+
 TEST(NearMatch, FindsTheClosest) {
   const std::vector<std::string> names = {"run", "chat", "inspect", "tokenize", "detokenize"};
   EXPECT_EQ(NearMatch("rnu", names), "run");

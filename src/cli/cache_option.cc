@@ -19,6 +19,7 @@ SavedSequenceProgress ShownBy(Progress& progress) {
 }  // namespace
 
 void CacheOption::Declare(OptionSet& options) {
+  options.Elsewhere("--prompt-cache", "a cache is kept with --save-kv and taken up with --load-kv");
   options.Group("Cache");
   options.OutputFile(
       {.names = "--save-kv",

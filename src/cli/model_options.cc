@@ -14,7 +14,9 @@ constexpr int64_t kMaxChunkTokens = int64_t{1} << 20;
 
 // What users of other programs look for.
 void DeclareElsewhere(OptionSet& options) {
-  options.Elsewhere("--ctx-size", "the context is --ctx");
+  for (const char* const name : {"--ctx-size", "--num-ctx", "--context", "--max-model-len"}) {
+    options.Elsewhere(name, "the context is --ctx");
+  }
   for (const char* const name : {"-ngl", "--n-gpu-layers", "--gpu-layers"}) {
     options.Elsewhere(name, "Baton computes on the CPU; leave it out");
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/near_match.h"
 #include "cli/command.h"
@@ -72,6 +73,32 @@ bool IsGroup(const Commands& commands, const std::string& word) {
   });
 }
 
+// What other programs call a command, and its name here.
+struct ForeignName {
+  std::string_view foreign;
+  std::string_view name;
+};
+constexpr ForeignName kForeignNames[] = {
+    {"generate", "run"},      {"complete", "run"},       {"completion", "run"},
+    {"ask", "run"},           {"prompt", "run"},         {"infer", "run"},
+    {"cli", "chat"},          {"talk", "chat"},          {"interactive", "chat"},
+    {"api", "serve"},         {"start", "serve"},        {"info", "inspect"},
+    {"show", "inspect"},      {"describe", "inspect"},   {"encode", "tokenize"},
+    {"decode", "detokenize"}, {"ppl", "eval perplexity"}};
+
+// `names`: of the commands.
+std::string CommandHint(const std::string& word, std::vector<std::string> names) {
+  for (const ForeignName& row : kForeignNames) {
+    if (row.foreign == word) return fmt::format("; did you mean '{}'?", row.name);
+  }
+  const size_t num_commands = names.size();
+  for (size_t i = 0; i < num_commands; ++i) {
+    const size_t blank = names[i].find(' ');
+    if (blank != std::string::npos) names.push_back(names[i].substr(0, blank));
+  }
+  return DidYouMean(word, names);
+}
+
 int UnknownCommand(Console& console, const Commands& commands,
                    const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
@@ -95,9 +122,9 @@ int UnknownCommand(Console& console, const Commands& commands,
     return UsageError(console, "baton",
                       fmt::format("unknown option '{}' before the command", arguments[0]));
   }
-  return UsageError(
-      console, "baton",
-      fmt::format("unknown command '{}'{}", arguments[0], DidYouMean(arguments[0], names)));
+  return UsageError(console, "baton",
+                    fmt::format("unknown command '{}'{}", arguments[0],
+                                CommandHint(arguments[0], std::move(names))));
 }
 
 int ExitCodeOf(const Error& error, Console& console, const std::string& who) {

@@ -53,6 +53,7 @@ class RunCommand final : public Command {
 
   void Declare(OptionSet& options) override {
     model_.DeclareWithDash(options, "a question goes with -p");
+    options.Elsewhere("--prompt-file", "a text is given with -f");
     options.Group("Prompt");
     options.Files({.names = "-f,--file",
                    .value = "FILE",

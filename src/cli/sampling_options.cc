@@ -17,7 +17,9 @@ namespace {
 void DeclareElsewhere(OptionSet& options) {
   options.Elsewhere("--temperature", "it is called --temp");
   options.Elsewhere("-s", "it is called --seed");
-  options.Elsewhere("--n-predict", "the longest answer is --max-tokens");
+  for (const char* const name : {"--n-predict", "--num-predict"}) {
+    options.Elsewhere(name, "the longest answer is --max-tokens");
+  }
   for (const char* const name : {"-sys", "--system-prompt"}) {
     options.Elsewhere(name, "it is called --system");
   }

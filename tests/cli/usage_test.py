@@ -63,7 +63,11 @@ class Usage(BatonCase):
                 self.assertIn(option, text)
 
     def test_unknown_commands(self):
-        for word, match in [("rnu", "run"), ("inspec", "inspect"), ("tokenise", "tokenize")]:
+        for word, match in [("rnu", "run"), ("inspec", "inspect"), ("tokenise", "tokenize"),
+                            ("bench-model", "bench model"), ("perplexity", "eval perplexity"),
+                            ("benchmark", "bench"), ("evaluate", "eval"), ("generate", "run"),
+                            ("completion", "run"), ("info", "inspect"), ("server", "serve"),
+                            ("encode", "tokenize"), ("decode", "detokenize")]:
             self.assertEqual(self.fails(word, code=2),
                              f"baton: unknown command '{word}'; did you mean '{match}'?")
         self.assertEqual(self.fails("frobnicate", code=2),
@@ -77,12 +81,17 @@ class Usage(BatonCase):
         cases = [
             (["run", MODEL, "-p", "x", "--tmep", "1"], "'--tmep'; did you mean '--temp'?"),
             (["run", MODEL, "-p", "x", "--thread=2"], "'--thread'; did you mean '--threads'?"),
+            (["run", MODEL, "--tokens", "5"], "'--tokens'; did you mean '--max-tokens'?"),
+            (["run", MODEL, "--threads-batch", "2"], "'--threads-batch'; did you mean '--threads'?"),
+            (["run", MODEL, "--penalty", "1"], "did you mean '--repeat-penalty'?"),
             (["inspect", MODEL, "--jsno"], "'--jsno'; did you mean '--json'?"),
-            (["tokenize", MODEL, "--xyzzy"], "unknown option '--xyzzy'"),
             (["chat", MODEL, "-z"], "unknown option '-z'"),
         ]
         for arguments, words in cases:
             self.assertIn(words, self.fails(*arguments, code=2))
+        for arguments in (["tokenize", MODEL, "--xyzzy"], ["run", MODEL, "--verbose"],
+                          ["run", MODEL, "--log-file", "x"], ["run", MODEL, "--f", "x"]):
+            self.assertRegex(self.fails(*arguments, code=2), r"unknown option '--[a-z-]+'$")
 
     def test_options_of_other_commands_are_told_what_takes_their_place(self):
         cases = [
@@ -114,6 +123,11 @@ class Usage(BatonCase):
                  (["--ctx-size", "512"], "there is no --ctx-size here: the context is --ctx"),
                  (["--n-predict=5"], "there is no --n-predict here: the longest answer is "
                                      "--max-tokens"),
+                 (["--num-predict", "5"], "the longest answer is --max-tokens"),
+                 (["--num-ctx", "512"], "the context is --ctx"),
+                 (["--prompt-cache", "x"], "a cache is kept with --save-kv and taken up with "
+                                           "--load-kv"),
+                 (["--prompt-file", "x"], "a text is given with -f"),
                  (["--temperature", "0"], "there is no --temperature here: it is called --temp"),
                  (["-sys", "x"], "there is no -sys here: it is called --system")]
         for arguments, words in cases:
