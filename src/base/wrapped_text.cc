@@ -9,6 +9,11 @@
 namespace baton {
 namespace {
 
+// Between a name and what is said at its side.
+constexpr size_t kGap = 2;
+// Of what is said below a name.
+constexpr size_t kNarrowIndent = 8;
+
 // The word, or as many of its items as fit; at least one.
 std::string_view FirstPiece(std::string_view word, size_t most) {
   if (ScreenColumns(word) <= most) return word;
@@ -53,6 +58,22 @@ std::string WrapWords(std::string_view text, const WrapShape& shape) {
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return wrapped + line;
+}
+
+bool HasRoomBeside(size_t indent, size_t columns) {
+  constexpr size_t kMinTextColumns = 24;
+  return columns >= indent + kMinTextColumns;
+}
+
+std::string TwoColumns(std::string_view name, std::string_view text, const WrapShape& shape) {
+  const size_t columns = shape.columns == 0 ? kPipeColumns : shape.columns;
+  const bool has_room = HasRoomBeside(shape.indent, columns);
+  const size_t indent = has_room ? shape.indent : std::min(shape.indent, kNarrowIndent);
+  const bool is_below = ScreenColumns(name) + kGap > indent;
+  return fmt::format(
+      "{}{}{}\n", name,
+      is_below ? "\n" + std::string(indent, ' ') : std::string(indent - ScreenColumns(name), ' '),
+      WrapWords(text, {.columns = columns, .indent = indent}));
 }
 
 std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape) {

@@ -23,6 +23,13 @@ struct WrapShape {
 // is wider than the screen.
 std::string WrapWords(std::string_view text, const WrapShape& shape);
 
+// Whether running text is fit to read in what a screen has behind the indent. Units: columns.
+bool HasRoomBeside(size_t indent, size_t columns);
+
+// A name, and what is said of it where the shape's indent ends; below the name where that is
+// longer, and, indented less, where a screen has no room for it at the side.
+std::string TwoColumns(std::string_view name, std::string_view text, const WrapShape& shape);
+
 // "label    value" and a line feed: the value is wrapped and stands where the shape's indent ends.
 // Requires: the label is shorter than the indent.
 std::string LabelledLine(std::string_view label, std::string_view value, const WrapShape& shape);

@@ -27,6 +27,19 @@ TEST(WrapWords, BreaksAtBlanksAndLongWordsBehindCommas) {
   EXPECT_EQ(WrapWords("a b", {.columns = 2, .indent = 9}), "a\n         b");
 }
 
+TEST(TwoColumns, TextStandsBesideTheNameOrBelow) {
+  EXPECT_EQ(TwoColumns("  -n N", "one two", {.columns = 80, .indent = 10}), "  -n N    one two\n");
+  EXPECT_EQ(TwoColumns("  --long", "one two", {.columns = 80, .indent = 10}),
+            "  --long  one two\n");
+  EXPECT_EQ(TwoColumns("  --longer", "one two", {.columns = 0, .indent = 10}),
+            "  --longer\n          one two\n");
+  // 24 columns for the text, or a smaller indent.
+  EXPECT_EQ(TwoColumns("  --flag", "words that are wrapped here", {.columns = 40, .indent = 16}),
+            "  --flag        words that are wrapped\n                here\n");
+  EXPECT_EQ(TwoColumns("  --flag", "words that are wrapped here", {.columns = 39, .indent = 16}),
+            "  --flag\n        words that are wrapped here\n");
+}
+
 TEST(LabelledLine, WrapsTheValueOnly) {
   EXPECT_EQ(LabelledLine("one two", "1  (a, b)", {.columns = 80, .indent = 9}),
             "one two  1  (a, b)\n");

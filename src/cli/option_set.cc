@@ -163,7 +163,7 @@ std::string OptionSet::Describe(size_t columns) const {
     if (option.kind == Kind::kPositional && option.text.help.empty()) continue;
     if (option.group != group) {
       group = option.group;
-      described += fmt::format("\n{}:\n", group);
+      described += "\n" + WrapWords(group + ":", {.columns = columns, .indent = 0}) + "\n";
     }
     std::string left = "  ";
     const std::vector<std::string> names = NamesOf(option.text);
@@ -171,12 +171,7 @@ std::string OptionSet::Describe(size_t columns) const {
     if (option.kind != Kind::kPositional && !has_short) left += "    ";
     left += fmt::format("{}", fmt::join(names, ", "));
     if (!option.text.value.empty()) left += " " + option.text.value;
-    if (left.size() + 2 > kHelpColumn) {
-      described += left + "\n" + std::string(kHelpColumn, ' ');
-    } else {
-      described += left + std::string(kHelpColumn - left.size(), ' ');
-    }
-    described += WrapWords(option.text.help, {.columns = columns, .indent = kHelpColumn}) + "\n";
+    described += TwoColumns(left, option.text.help, {.columns = columns, .indent = kHelpColumn});
   }
   return described;
 }

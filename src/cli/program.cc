@@ -147,7 +147,8 @@ int RunCommand(Command& command, const std::vector<std::string>& arguments, Cons
     return argument == "--help" || argument == "-h";
   });
   const Result<> parsed = options.Parse(arguments);
-  if (help || (!parsed && asked)) return Print(console, CommandHelp(command.Text(), options));
+  if (help || (!parsed && asked))
+    return Print(console, CommandHelp(command.Text(), options, console.answer_columns));
   if (!parsed) return UsageError(console, who, parsed.error().message);
   Result<> checked = command.Check();
   if (checked) checked = command.CheckInput(console.in);
@@ -162,7 +163,7 @@ int Dispatch(std::vector<std::string> arguments, Console& console) {
   const Commands commands = MakeCommands();
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
       (arguments[0] == "help" && arguments.size() == 1)) {
-    return Print(console, ProgramHelp(commands));
+    return Print(console, ProgramHelp(commands, console.answer_columns));
   }
   if (arguments[0] == "--version" || arguments[0] == "-V" || arguments[0] == "version") {
     return Print(console, "baton " BATON_VERSION "\n");
@@ -174,7 +175,7 @@ int Dispatch(std::vector<std::string> arguments, Console& console) {
   const bool group_help = IsGroup(commands, arguments[0]) && arguments.size() == 2 &&
                           (arguments[1] == "--help" || arguments[1] == "-h");
   if (group_help) {
-    return Print(console, GroupHelp(commands, arguments[0]));
+    return Print(console, GroupHelp(commands, arguments[0], console.answer_columns));
   }
   const Found found = FindCommand(commands, arguments);
   if (found.command == nullptr) return UnknownCommand(console, commands, arguments);

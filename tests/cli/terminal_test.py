@@ -198,6 +198,21 @@ class OnATerminal(BatonCase):
         self.assertGreater(len(lines[80]), len(lines[200]))
         self.assertEqual(lines[80], self.ok("inspect", self.model).splitlines())
 
+    def test_help_fits_the_terminal(self):
+        for command in ([], ["eval"], ["run"], ["serve"], ["eval", "perplexity"], ["bench", "kernels"],
+                        ["tokenize"], ["simulate"]):
+            piped = self.ok(*command, "--help")
+            for columns in (32, 44, 60):
+                lines = self.on_screen(columns, *command, "--help")
+                for line in lines:
+                    if not re.match(r"  \S.* baton |  baton ", line):  # an example, to be copied
+                        self.assertLessEqual(len(line), columns, lines)
+                # Nothing is lost; a long list may be broken behind a comma.
+                self.assertEqual("".join("".join(lines).split()), "".join(piped.split()))
+            for columns in (80, 200):
+                self.assertEqual("\n".join(self.on_screen(columns, *command, "--help")) + "\n",
+                                 piped)
+
     def test_dumb_terminals_get_no_bar(self):
         for term in ("dumb", ""):
             def run(arguments):

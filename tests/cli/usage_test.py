@@ -36,7 +36,7 @@ class Usage(BatonCase):
         self.assertNotIn("inspect", text)
 
     def test_every_line_of_help_fits_a_terminal(self):
-        for command in ["", "eval", *COMMANDS]:
+        for command in ["", "eval", "bench", *COMMANDS]:
             for line in self.ok(*command.split(), "--help").splitlines():
                 if not re.match(r"  \S.* baton |  baton ", line):  # an example, to be copied
                     self.assertLessEqual(len(line), 80, line)
