@@ -22,13 +22,38 @@ constexpr size_t kMaxNames = 8;
 
 constexpr size_t kValueColumn = 17;
 
-// Collects "label  value" lines; what is too long for one goes on in the next.
+// What a row of types takes.
+constexpr size_t kRowColumns = 33;
+
+// Collects "label  value" lines; what is too long for one goes on in the next. On a screen that has
+// no room for a row of types beside the label, what is too long stands below it.
 class Lines {
  public:
-  explicit Lines(size_t columns) : shape_{.columns = columns, .indent = kValueColumn} {}
+  explicit Lines(size_t columns)
+      : is_narrow_(columns > 0 && columns < kValueColumn + kRowColumns),
+        shape_{.columns = columns, .indent = kValueColumn} {}
 
   void Add(std::string_view label, std::string_view value) {
-    text_ += LabelledLine(label, value, shape_);
+    if (is_narrow_ && kValueColumn + ScreenColumns(value) > shape_.columns) {
+      AddBelow(label, value);
+    } else {
+      text_ += LabelledLine(label, value, shape_);
+    }
+  }
+  // A type of the tensors, how many there are, and their bytes; the columns stand below each other
+  // where the screen is wide enough.
+  void AddRow(std::string_view label, const TensorTypeUse& use) {
+    const std::string_view noun = use.num_tensors == 1 ? "tensor" : "tensors";
+    const std::string count = CountText(use.num_tensors);
+    const std::string bytes = BytesText(use.bytes);
+    const std::string row = fmt::format("{:<8}{:>5} {:<7}  {:>10}", use.type, count, noun, bytes);
+    if (!is_narrow_) {
+      Add(label, row);
+    } else if (kNarrowIndent + kRowColumns <= shape_.columns) {
+      AddBelow(label, row);
+    } else {
+      AddBelow(label, fmt::format("{} {} {} {}", use.type, count, noun, bytes));
+    }
   }
   // On one line, however long.
   void AddWhole(std::string_view label, std::string_view value) {
@@ -40,6 +65,15 @@ class Lines {
   std::string Take() { return std::move(text_); }
 
  private:
+  static constexpr size_t kNarrowIndent = 2;
+
+  void AddBelow(std::string_view label, std::string_view value) {
+    if (!label.empty()) text_ += fmt::format("{}\n", label);
+    const WrapShape below = {.columns = shape_.columns, .indent = kNarrowIndent};
+    text_ += std::string(kNarrowIndent, ' ') + WrapWords(value, below) + "\n";
+  }
+
+  const bool is_narrow_;
   const WrapShape shape_;
   std::string text_;
 };
@@ -217,9 +251,7 @@ std::string InspectText(const InspectReport& report, size_t columns) {
   }
   AddModelLines(report, lines);
   for (const TensorTypeUse& use : report.tensor_types) {
-    lines.Add(&use == &report.tensor_types.front() ? "tensor types" : "",
-              fmt::format("{:<8}{:>5} {:<7}  {:>10}", use.type, CountText(use.num_tensors),
-                          use.num_tensors == 1 ? "tensor" : "tensors", BytesText(use.bytes)));
+    lines.AddRow(&use == &report.tensor_types.front() ? "tensor types" : "", use);
   }
   AddTokenizerLines(report, lines);
   AddCostLines(report, lines);

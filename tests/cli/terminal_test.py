@@ -198,6 +198,23 @@ class OnATerminal(BatonCase):
         self.assertGreater(len(lines[80]), len(lines[200]))
         self.assertEqual(lines[80], self.ok("inspect", self.model).splitlines())
 
+    def test_inspect_on_a_narrow_terminal(self):
+        for model in (self.model, cached(SMOL)):
+            piped = self.ok("inspect", model)
+            for columns in (24, 32, 40, 49):
+                lines = self.on_screen(columns, "inspect", model)
+                for line in lines:
+                    if model not in line:
+                        self.assertLessEqual(len(line), columns, lines)
+                # Nothing is lost, and rows of types that fit are not torn.
+                self.assertEqual("".join("".join(lines).split()), "".join(piped.split()))
+                rows = [line.split() for line in lines if re.match(r" +(Q|F)\d", line)]
+                self.assertTrue(rows, lines)
+                for row in rows:
+                    self.assertTrue(len(row) == 5 or columns < 28, lines)
+                # Short values stay beside their names.
+                self.assertTrue(any(re.match("layers {11}", line) for line in lines), lines)
+
     def test_help_fits_the_terminal(self):
         for command in ([], ["eval"], ["run"], ["serve"], ["eval", "perplexity"], ["bench", "kernels"],
                         ["tokenize"], ["simulate"]):
