@@ -20,6 +20,14 @@ std::string Grouped(std::string number, size_t end) {
   return number;
 }
 
+// `parts`: of one; the quotient of two whole numbers is the double nearest to its decimal.
+double Rounded(double value, double parts) {
+  // Above it doubles have no such parts.
+  constexpr double kMaxParts = 9e15;
+  const double scaled = value * parts;
+  return std::abs(scaled) < kMaxParts ? std::round(scaled) / parts : value;
+}
+
 }  // namespace
 
 std::string CountText(int64_t count) {
@@ -65,6 +73,14 @@ std::string FloatJson(float value) {
 
 std::string DoubleJson(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : std::string("null");
+}
+
+double ReportedSeconds(double seconds) {
+  return Rounded(seconds, 1e9);
+}
+
+double ReportedRate(double per_second) {
+  return Rounded(per_second, 1e3);
 }
 
 }  // namespace baton

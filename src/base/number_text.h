@@ -30,4 +30,10 @@ std::string FloatJson(float value);
 // The same for binary64.
 std::string DoubleJson(double value);
 
+// What reports for programs say of a span of time, whole nanoseconds, and of a rate, whole
+// thousandths, so that no digits come from how they were computed: 0.000112927, 333.333. Units:
+// seconds; per second.
+double ReportedSeconds(double seconds);
+double ReportedRate(double per_second);
+
 }  // namespace baton

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace baton {
@@ -35,6 +37,24 @@ TEST(NumberTextTest, OneIsNotMany) {
   EXPECT_EQ(CountOf(1, "thread"), "1 thread");
   EXPECT_EQ(CountOf(0, "row"), "0 rows");
   EXPECT_EQ(CountOf(1024, "row"), "1,024 rows");
+}
+
+TEST(ReportedSeconds, WholeNanoseconds) {
+  EXPECT_EQ(DoubleJson(112'927 * 1e-9), "0.00011292700000000001");
+  EXPECT_EQ(DoubleJson(ReportedSeconds(112'927 * 1e-9)), "0.000112927");
+  for (int64_t ns = 1; ns < int64_t{1} << 50; ns += ns / 3 + 1) {
+    EXPECT_EQ(ReportedSeconds(static_cast<double>(ns) * 1e-9), static_cast<double>(ns) / 1e9) << ns;
+  }
+  EXPECT_EQ(ReportedSeconds(0), 0);
+  EXPECT_EQ(ReportedSeconds(1e300), 1e300);
+  EXPECT_TRUE(std::isinf(ReportedSeconds(std::numeric_limits<double>::infinity())));
+}
+
+TEST(ReportedRate, WholeThousandths) {
+  EXPECT_EQ(DoubleJson(ReportedRate(1000.0 / 3)), "333.333");
+  EXPECT_EQ(DoubleJson(ReportedRate(2 / 3.0)), "0.667");
+  EXPECT_EQ(ReportedRate(0), 0);
+  EXPECT_EQ(ReportedRate(1e300), 1e300);
 }
 
 }  // namespace

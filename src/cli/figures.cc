@@ -53,8 +53,10 @@ std::string PolicyNote(const GenerationFigures& counted) {
   return fmt::format(", sparse ({:.1f}% of blocks read)", 100 * PrefillDensity(*counted.prefill));
 }
 
-nlohmann::ordered_json OrNull(const std::optional<double>& value) {
-  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+using Reported = double (*)(double);
+
+nlohmann::ordered_json OrNull(const std::optional<double>& value, Reported reported) {
+  return value.has_value() ? nlohmann::ordered_json(reported(*value)) : nlohmann::ordered_json();
 }
 
 }  // namespace
@@ -123,11 +125,11 @@ nlohmann::ordered_json FiguresJson(const GenerationFigures& counted, const Promp
           {"cached_tokens", counted.cached_tokens},
           {"prefill_tokens", figures.reading.tokens},
           {"generated_tokens", counted.generated_tokens},
-          {"first_token_seconds", OrNull(figures.first_token_seconds)},
-          {"prefill_seconds", figures.reading.seconds},
-          {"prefill_tokens_per_second", OrNull(figures.prefill_tokens_per_second)},
-          {"decode_seconds", OrNull(figures.decode_seconds)},
-          {"decode_tokens_per_second", OrNull(figures.decode_tokens_per_second)},
+          {"first_token_seconds", OrNull(figures.first_token_seconds, ReportedSeconds)},
+          {"prefill_seconds", ReportedSeconds(figures.reading.seconds)},
+          {"prefill_tokens_per_second", OrNull(figures.prefill_tokens_per_second, ReportedRate)},
+          {"decode_seconds", OrNull(figures.decode_seconds, ReportedSeconds)},
+          {"decode_tokens_per_second", OrNull(figures.decode_tokens_per_second, ReportedRate)},
           {"kv_bytes", counted.kv_bytes},
           {"sparse_prefill", counted.prefill ? PrefillReportJson(*counted.prefill) : nullptr}};
 }

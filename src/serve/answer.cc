@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/number_text.h"
 #include "serve/choice_relay.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -295,20 +297,19 @@ void Answer::LogIfEnded() {
   if (cause_ == "done") outcome = "ok";
   if (cause_ == "client_gone") outcome = "client_gone";
   host_.metrics.NoteRequest(outcome);
-  host_.log.Add(Json({{"event", "request"},
-                      {"id", parts_.head.id},
-                      {"path", parts_.path},
-                      {"phase", phase},
-                      {"cause", cause_},
-                      {"status", status_},
-                      {"choices", choices_.size()},
-                      {"prompt_tokens", usage.prompt_tokens},
-                      {"cached_tokens", usage.cached_tokens},
-                      {"generated_tokens", usage.completion_tokens},
-                      {"queue_seconds", usage.queue_seconds},
-                      {"prefill_seconds", usage.prefill_seconds},
-                      {"decode_seconds", usage.decode_seconds}})
-                    .dump());
+  host_.log.Add(JsonLine({{"event", "request"},
+                          {"id", parts_.head.id},
+                          {"path", parts_.path},
+                          {"phase", phase},
+                          {"cause", cause_},
+                          {"status", status_},
+                          {"choices", choices_.size()},
+                          {"prompt_tokens", usage.prompt_tokens},
+                          {"cached_tokens", usage.cached_tokens},
+                          {"generated_tokens", usage.completion_tokens},
+                          {"queue_seconds", ReportedSeconds(usage.queue_seconds)},
+                          {"prefill_seconds", ReportedSeconds(usage.prefill_seconds)},
+                          {"decode_seconds", ReportedSeconds(usage.decode_seconds)}}));
 }
 
 }  // namespace baton

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "text/json_text.h"
 #include "text/unicode.h"
 
 namespace baton {
@@ -86,7 +87,7 @@ std::string ErrorJson(const ApiError& error) {
                        {"type", error.type},
                        {"param", TextOrNull(error.param)},
                        {"code", TextOrNull(error.code)}}}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonLine(json);
 }
 
 HttpResponse ErrorResponse(const ApiError& error) {

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/number_text.h"
 #include "engine/prefill_report_json.h"
+#include "text/json_text.h"
 #include "text/unicode.h"
 
 namespace baton {
@@ -15,10 +17,6 @@ using Json = nlohmann::ordered_json;
 
 // What the API writes for a token that cannot follow.
 constexpr double kLeastLogprob = -9999.0;
-
-std::string OneLine(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 int64_t CountCharacters(std::string_view text) {
   return std::count_if(text.begin(), text.end(),
@@ -155,10 +153,10 @@ Json CallsJson(const ReplyHead& head, int64_t choice, const CallRange& range) {
 }
 
 Json TimingFields(const ReplyUsage& usage) {
-  return {{"queue_seconds", usage.queue_seconds},
-          {"first_token_seconds", usage.first_token_seconds},
-          {"prefill_seconds", usage.prefill_seconds},
-          {"decode_seconds", usage.decode_seconds}};
+  return {{"queue_seconds", ReportedSeconds(usage.queue_seconds)},
+          {"first_token_seconds", ReportedSeconds(usage.first_token_seconds)},
+          {"prefill_seconds", ReportedSeconds(usage.prefill_seconds)},
+          {"decode_seconds", ReportedSeconds(usage.decode_seconds)}};
 }
 
 }  // namespace
@@ -210,7 +208,7 @@ std::string PieceJson(const ReplyHead& head, const ReplyPiece& piece) {
                                {"cached", piece.progress->cached_tokens},
                                {"processed", piece.progress->read_tokens}};
   }
-  return OneLine(json);
+  return JsonLine(json);
 }
 
 std::string UsageJson(const ReplyHead& head, const ReplyUsage& usage) {
@@ -219,7 +217,7 @@ std::string UsageJson(const ReplyHead& head, const ReplyUsage& usage) {
   json["timings"] = TimingFields(usage);
   json["usage"] = UsageFields(usage);
   AddBaton(usage, json);
-  return OneLine(json);
+  return JsonLine(json);
 }
 
 std::string ReplyJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
@@ -248,7 +246,7 @@ std::string ReplyJson(const ReplyHead& head, std::span<const ReplyChoice> choice
   json["timings"] = TimingFields(usage);
   json["usage"] = UsageFields(usage);
   AddBaton(usage, json);
-  return OneLine(json);
+  return JsonLine(json);
 }
 
 }  // namespace baton

@@ -12,6 +12,7 @@
 #include "serve/prepared_call.h"
 #include "serve/status_json.h"
 #include "serve/text_routes.h"
+#include "text/json_text.h"
 
 namespace baton {
 namespace {
@@ -22,11 +23,6 @@ HttpResponse JsonResponse(int status, std::string body) {
   return {.status = status,
           .fields = {{.name = "Content-Type", .value = "application/json"}},
           .body = std::move(body)};
-}
-
-// A model may be called anything.
-std::string OneLine(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void AddFields(HttpResponse& response, const std::vector<HttpField>& fields) {
@@ -205,7 +201,7 @@ HttpResponse Service::Get(Route route, const HttpRequest& request) {
 }
 
 HttpResponse Service::StateResponse(bool is_well) const {
-  HttpResponse response = JsonResponse(is_well ? 200 : 503, Json({{"status", StateName()}}).dump());
+  HttpResponse response = JsonResponse(is_well ? 200 : 503, JsonLine({{"status", StateName()}}));
   if (!is_well) response.fields.push_back({.name = "Retry-After", .value = "1"});
   return response;
 }
@@ -248,11 +244,11 @@ HttpResponse Service::ModelsResponse(Route route, const HttpRequest& request) co
                       {"vocab_size", model_->text.vocab_size},
                       {"has_chat_template", model_->text.chat_template != nullptr}};
   if (route == Route::kModels) {
-    return JsonResponse(200, OneLine({{"object", "list"}, {"data", Json::array({model})}}));
+    return JsonResponse(200, JsonLine({{"object", "list"}, {"data", Json::array({model})}}));
   }
   const std::string name = ModelOfPath(request.path());
   if (name != model_->text.id) return ErrorResponse(NoSuchModel(name));
-  return JsonResponse(200, OneLine(model));
+  return JsonResponse(200, JsonLine(model));
 }
 
 void Service::Work(Call& call) {
@@ -323,20 +319,18 @@ void Service::RespondLater(Call& call, HttpResponse response) {
 }
 
 void Service::LogEvent(std::string_view event, std::string_view message) {
-  log_.Add(Json({{"event", event}, {"message", message}})
-               .dump(-1, ' ', false, Json::error_handler_t::replace));
+  log_.Add(JsonLine({{"event", event}, {"message", message}}));
 }
 
 void Service::NoteRefused(const Call& call, const ApiError& error) {
   metrics_.NoteRequest("refused");
-  log_.Add(Json({{"event", "request"},
-                 {"id", nullptr},
-                 {"path", std::string(call.request.path())},
-                 {"phase", "refused"},
-                 {"cause", error.code.empty() ? error.type : error.code},
-                 {"status", error.status},
-                 {"param", error.param}})
-               .dump(-1, ' ', false, Json::error_handler_t::replace));
+  log_.Add(JsonLine({{"event", "request"},
+                     {"id", nullptr},
+                     {"path", std::string(call.request.path())},
+                     {"phase", "refused"},
+                     {"cause", error.code.empty() ? error.type : error.code},
+                     {"status", error.status},
+                     {"param", error.param}}));
 }
 
 }  // namespace baton

@@ -3,6 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/number_text.h"
+#include "text/json_text.h"
+
 namespace baton {
 namespace {
 
@@ -14,7 +17,7 @@ Json RequestsJson(const EngineStatus& status) {
     requests.push_back({{"id", running.label},
                         {"number", running.id},
                         {"phase", running.is_prefill ? "prefill" : "decode"},
-                        {"age_seconds", running.age_seconds},
+                        {"age_seconds", ReportedSeconds(running.age_seconds)},
                         {"prompt_tokens", running.prompt_tokens},
                         {"cached_tokens", running.cached_tokens},
                         {"computed_tokens", running.computed_tokens},
@@ -25,7 +28,7 @@ Json RequestsJson(const EngineStatus& status) {
     requests.push_back({{"id", waiting.label},
                         {"number", waiting.id},
                         {"phase", "waiting"},
-                        {"age_seconds", waiting.age_seconds},
+                        {"age_seconds", ReportedSeconds(waiting.age_seconds)},
                         {"prompt_tokens", waiting.prompt_tokens},
                         {"cached_tokens", 0},
                         {"computed_tokens", 0},
@@ -51,9 +54,9 @@ std::string StatusJson(const StatusHead& head, const EngineStatus* status) {
                   {"owned", status->blocks_owned},
                   {"cached", status->blocks_cached},
                   {"free", status->blocks_free}};
-    json["rates"] = {{"seconds", status->rates.seconds},
-                     {"prefill_tokens_per_second", status->rates.prompt},
-                     {"decode_tokens_per_second", status->rates.generated}};
+    json["rates"] = {{"seconds", ReportedSeconds(status->rates.seconds)},
+                     {"prefill_tokens_per_second", ReportedRate(status->rates.prompt)},
+                     {"decode_tokens_per_second", ReportedRate(status->rates.generated)}};
     json["totals"] = {{"steps", status->steps},
                       {"finished_requests", status->finished_requests},
                       {"prompt_tokens", status->prompt_tokens},
@@ -61,7 +64,7 @@ std::string StatusJson(const StatusHead& head, const EngineStatus* status) {
                       {"prefix_hit_tokens", status->prefix_hit_tokens},
                       {"preemptions", status->preemptions}};
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonLine(json);
 }
 
 }  // namespace baton

@@ -7,16 +7,13 @@
 
 #include "serve/completion_call.h"
 #include "serve/json_body.h"
+#include "text/json_text.h"
 #include "text/unicode.h"
 
 namespace baton {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string OneLine(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Json PieceOf(std::string_view piece) {
   if (IsValidUtf8(piece)) return std::string(piece);
@@ -46,23 +43,23 @@ ApiResult<std::string> TokenizeReply(const Json& body, const TextModel& model) {
       model.tokenizer.Encode(**content, {.add_special = add_special->value_or(false),
                                          .parse_special = parse_special->value_or(true)});
   if (!ids) return tl::unexpected<ApiError>(ApiErrorOf(ids.error(), "content"));
-  if (!with_pieces->value_or(false)) return OneLine({{"tokens", *ids}});
+  if (!with_pieces->value_or(false)) return JsonLine({{"tokens", *ids}});
   Json list = Json::array();
   for (const TokenId id : *ids) {
     list.push_back({{"id", id}, {"piece", PieceOf(model.tokenizer.Piece(id))}});
   }
-  return OneLine({{"tokens", std::move(list)}});
+  return JsonLine({{"tokens", std::move(list)}});
 }
 
 ApiResult<std::string> DetokenizeReply(const Json& body, const TextModel& model) {
   const Json* tokens = JsonFields(body).Find("tokens");
   if (tokens == nullptr) return BadField("tokens", "'tokens' is missing");
-  if (*tokens == Json::array()) return OneLine({{"content", ""}});
+  if (*tokens == Json::array()) return JsonLine({{"content", ""}});
   const auto ids = ReadTokenIds(*tokens, "tokens", {.vocab_size = model.vocab_size});
   if (!ids) return ForwardApi(ids);
   const auto text = model.tokenizer.Decode(*ids, {.skip_special = false});
   if (!text) return tl::unexpected<ApiError>(ApiErrorOf(text.error(), "tokens"));
-  return OneLine({{"content", ReplaceInvalidUtf8(*text)}});
+  return JsonLine({{"content", ReplaceInvalidUtf8(*text)}});
 }
 
 }  // namespace baton

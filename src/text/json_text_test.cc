@@ -2,8 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <string_view>
 
 namespace baton {
 namespace {
@@ -48,6 +55,42 @@ TEST(JsonText, OnlyListsOfNumbersStandOnOneLine) {
 }
 )");
   EXPECT_EQ(Json::parse(JsonText(json)), json);
+}
+
+TEST(JsonLine, OneLineWithoutBlanks) {
+  const Json json = {{"a\"", {1, -2, 3000000000u, nullptr}},
+                     {"b", Json::object()},
+                     {"c", true},
+                     {"d\xff", "\xff"},
+                     {"list", Json::array()},
+                     {"in", {{"x", "y"}}}};
+  EXPECT_EQ(JsonLine(json),
+            "{\"a\\\"\":[1,-2,3000000000,null],\"b\":{},\"c\":true,\"d\xef\xbf\xbd\":"
+            "\"\xef\xbf\xbd\",\"list\":[],\"in\":{\"x\":\"y\"}}");
+}
+
+TEST(JsonLine, RealNumbersAreTheShortestThatReadBack) {
+  // The first and the third are where nlohmann's own way takes 16 digits and more.
+  EXPECT_EQ(JsonLine(Json(649 / 1e6)), "0.000649");
+  EXPECT_EQ(JsonLine(Json(112'927 / 1e9)), "0.000112927");
+  EXPECT_EQ(JsonLine(Json(22'299'859 / 1e9)), "0.022299859");
+  EXPECT_EQ(JsonText(Json(649 / 1e6)), "0.000649\n");
+  EXPECT_EQ(JsonLine(Json({2.0, -0.0, 1e300, 5e-324, 1e16})), "[2.0,-0.0,1e+300,5e-324,1e+16]");
+  EXPECT_EQ(JsonLine(Json({std::nan(""), std::numeric_limits<double>::infinity()})), "[null,null]");
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 100'000; ++i) {
+    const double value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    const std::string text = JsonLine(Json(value));
+    EXPECT_EQ(std::strtod(text.c_str(), nullptr), value) << text;
+    // Nanoseconds have nine digits behind the point at most.
+    const auto ns = static_cast<int64_t>(random() >> (18 + random() % 46));
+    const std::string seconds = JsonLine(Json(static_cast<double>(ns) / 1e9));
+    EXPECT_LE(seconds.size(), std::string_view("1e-09").size() + 14) << ns;
+    if (seconds.find('e') == std::string::npos) {
+      EXPECT_LE(seconds.size() - seconds.find('.'), 10) << ns;
+    }
+  }
 }
 
 TEST(JsonText, WhatStandsAlone) {
