@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "serve/routes.h"
 #include "text/json_text.h"
 #include "text/unicode.h"
 
@@ -51,9 +53,11 @@ ApiError ApiErrorOf(const Error& error, std::string param) {
 }
 
 ApiError NoSuchRoute(std::string_view path) {
+  const std::optional<std::string> near = NearPath(path);
   return {.status = 404,
-          .message = fmt::format("there is no '{}' here; /openapi.json lists what there is",
-                                 ReplaceInvalidUtf8(path.substr(0, kMaxPathBytes))),
+          .message = fmt::format("there is no '{}' here; {}/openapi.json lists what there is",
+                                 ReplaceInvalidUtf8(path.substr(0, kMaxPathBytes)),
+                                 near ? fmt::format("did you mean '{}'? ", *near) : ""),
           .code = "unknown_url"};
 }
 

@@ -1,5 +1,8 @@
 #include "serve/routes.h"
 
+#include <algorithm>
+
+#include "base/near_match.h"
 #include "serve/page_routes.h"
 
 namespace baton {
@@ -26,6 +29,26 @@ int HexDigit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
+}
+
+char Lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+// The path with one slash between two names, and without "/v1".
+std::string WithoutVersion(std::string_view path) {
+  std::string plain;
+  while (!path.empty()) {
+    const std::string_view name = path.substr(0, path.find('/'));
+    if (!name.empty() && name != "v1" && name != "V1") plain.append("/").append(name);
+    path.remove_prefix(std::min(name.size() + 1, path.size()));
+  }
+  return plain;
+}
+
+bool IsOfApi(std::string_view path) {
+  const std::optional<RouteRow> row = FindRoute(path);
+  return row.has_value() && row->route != Route::kPage;
 }
 
 }  // namespace
@@ -62,6 +85,27 @@ std::optional<RouteRow> FindRoute(std::string_view path) {
 std::string_view MethodsOf(const std::optional<RouteRow>& row) {
   if (!row) return "GET, HEAD, POST, OPTIONS";
   return row->is_post ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
+std::optional<std::string> NearPath(std::string_view path) {
+  constexpr size_t kMaxBytes = 200;
+  constexpr int kMaxEdits = 2;
+  if (path.size() > kMaxBytes) return std::nullopt;
+  std::string plain = WithoutVersion(path);
+  for (const std::string& candidate : {"/v1" + plain, plain}) {
+    if (IsOfApi(candidate)) return candidate;
+  }
+  std::transform(plain.begin(), plain.end(), plain.begin(), Lower);
+  const RouteRow* nearest = nullptr;
+  int fewest = kMaxEdits + 1;
+  for (const RouteRow& row : kRoutes) {
+    const int edits = EditDistance(plain, WithoutVersion(row.path));
+    if (row.route == Route::kModel || edits >= fewest) continue;
+    nearest = &row;
+    fewest = edits;
+  }
+  if (nearest == nullptr) return std::nullopt;
+  return std::string(nearest->path);
 }
 
 }  // namespace baton

@@ -46,4 +46,9 @@ std::optional<RouteRow> FindRoute(std::string_view path);
 // What a path takes, as Allow lists it; of no path, what any takes.
 std::string_view MethodsOf(const std::optional<RouteRow>& row);
 
+// The path of the API that one which is no route was meant for: "/v1" is missing, doubled or too
+// much, slashes are doubled or trail, capitals, or two letters differ. Nothing if none is that
+// near.
+std::optional<std::string> NearPath(std::string_view path);
+
 }  // namespace baton

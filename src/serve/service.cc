@@ -48,10 +48,11 @@ ApiResult<> CheckQueue(const PreparedCall& call, const QueueLimits& queue) {
                               num_tokens, queue.max_tokens));
 }
 
-ApiError NoSuchModel(const std::string& model) {
+ApiError NoSuchModel(const std::string& model, const std::string& served) {
+  constexpr size_t kMaxNameBytes = 200;
   return {.status = 404,
-          .message = fmt::format("the model '{}' is not served here; /v1/models lists what is",
-                                 model.substr(0, 200)),
+          .message = fmt::format("the model '{}' is not served here; '{}' is",
+                                 model.substr(0, kMaxNameBytes), served.substr(0, kMaxNameBytes)),
           .param = "model",
           .code = "model_not_found"};
 }
@@ -247,7 +248,7 @@ HttpResponse Service::ModelsResponse(Route route, const HttpRequest& request) co
     return JsonResponse(200, JsonLine({{"object", "list"}, {"data", Json::array({model})}}));
   }
   const std::string name = ModelOfPath(request.path());
-  if (name != model_->text.id) return ErrorResponse(NoSuchModel(name));
+  if (name != model_->text.id) return ErrorResponse(NoSuchModel(name, model_->text.id));
   return JsonResponse(200, JsonLine(model));
 }
 
@@ -280,12 +281,14 @@ ApiResult<PreparedCall> Service::Prepare(const Call& call) const {
   if (call.route == Route::kChatCompletions) {
     auto chat = ReadChatCall(*body, limits);
     if (!chat) return ForwardApi(chat);
-    if (!is_ours(chat->fields)) return tl::unexpected(NoSuchModel(*chat->fields.model));
+    if (!is_ours(chat->fields))
+      return tl::unexpected(NoSuchModel(*chat->fields.model, model_->text.id));
     return PrepareChat(*std::move(chat), model_->text, world_.local_time());
   }
   auto completion = ReadCompletionCall(*body, limits);
   if (!completion) return ForwardApi(completion);
-  if (!is_ours(completion->fields)) return tl::unexpected(NoSuchModel(*completion->fields.model));
+  if (!is_ours(completion->fields))
+    return tl::unexpected(NoSuchModel(*completion->fields.model, model_->text.id));
   return PrepareCompletion(*std::move(completion), model_->text);
 }
 

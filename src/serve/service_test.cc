@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "serve/page_files.h"
 #include "serve/test_service.h"
@@ -41,6 +43,36 @@ TEST_F(ServiceTest, EveryLimitIsPrinted) {
                            "max_json_depth = 64\n", "max_json_keys = 256\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
+}
+
+TEST_F(ServiceTest, WhatIsAlmostAPathOrAModelIsTold) {
+  const auto told = [&](const std::string& method, const std::string& path) {
+    const std::string reply = Ask(method == "GET" ? Head("GET", path, "") : PostText(path, "{}"));
+    EXPECT_THAT(reply, StartsWith("HTTP/1.1 404 "));
+    return BodyOf(reply)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(
+      told("POST", "/chat/completions"),
+      "there is no '/chat/completions' here; did you mean '/v1/chat/completions'? /openapi.json "
+      "lists what there is");
+  for (const auto& [path, meant] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"/completions", "'/v1/completions'"},
+           {"/models", "'/v1/models'"},
+           {"/v1/v1/models", "'/v1/models'"},
+           {"/v1/chat/completions/", "'/v1/chat/completions'"},
+           {"/v1//Chat/completion", "'/v1/chat/completions'"},
+           {"/v1/tokenize", "'/tokenize'"},
+           {"/models/tiny", "'/v1/models/tiny'"},
+           {"/v1/health", "'/health'"}}) {
+    EXPECT_THAT(told("GET", path), HasSubstr(std::string("did you mean ") + meant)) << path;
+  }
+  for (const char* path : {"/v1/embeddings", "/v1", "/v1/models/a/b", "/api/chat", "/xyz"}) {
+    EXPECT_EQ(told("GET", path),
+              std::string("there is no '") + path + "' here; /openapi.json lists what there is");
+  }
+  EXPECT_EQ(told("GET", "/v1/models/huge"), "the model 'huge' is not served here; 'tiny' is");
+  const std::string other = Ask(PostText(kChat, "{" + kHi + R"(,"model":"gpt-4"})"));
+  EXPECT_EQ(BodyOf(other)["error"]["message"], "the model 'gpt-4' is not served here; 'tiny' is");
 }
 
 TEST_F(ServiceTest, RoutesMethodsAndModels) {
