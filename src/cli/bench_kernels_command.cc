@@ -133,7 +133,7 @@ class BenchKernelsCommand final : public Command {
                           : csv_ ? KernelsAsCsv(*report)
                                  : KernelsAsText(*report, console.answer_columns));
     if (!written) return written;
-    return CheckBits(*report);
+    return EndOfQuick(is_quick_, CheckBits(*report), console);
   }
 
  private:

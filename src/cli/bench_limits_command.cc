@@ -46,8 +46,10 @@ class BenchLimitsCommand final : public Command {
         MeasureLimits(options, [&console](const std::string& what) { ShowStatus(console, what); });
     console.status.Clear();
     if (!report) return Forward(report);
-    return console.out.Write(json_ ? LimitsAsJson(*report)
-                                   : LimitsAsText(*report, console.answer_columns));
+    return EndOfQuick(is_quick_,
+                      console.out.Write(json_ ? LimitsAsJson(*report)
+                                              : LimitsAsText(*report, console.answer_columns)),
+                      console);
   }
 
  private:

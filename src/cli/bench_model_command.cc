@@ -109,7 +109,7 @@ class BenchModelCommand final : public Command {
     console.status.Clear();
     if (!report) return Forward(report);
     if (Result<> written = Write(*report, console); !written) return written;
-    return profile_.Report(console);
+    return EndOfQuick(is_quick_, profile_.Report(console), console);
   }
 
  private:

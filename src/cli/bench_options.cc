@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/whole_number.h"
+#include "cli/note.h"
 #include "engine/available_memory.h"
 #include "threads/cpu_topology.h"
 #include "threads/pool.h"
@@ -24,6 +25,13 @@ void DeclareQuick(OptionSet& options, bool* is_quick) {
                 .help = "Everything once with tiny sizes, to see that it runs; the figures mean "
                         "nothing"},
                is_quick);
+}
+
+Result<> EndOfQuick(bool is_quick, Result<> done, Console& console) {
+  if (is_quick && done) {
+    Note("--quick does everything once with tiny sizes: these figures mean nothing", console);
+  }
+  return done;
 }
 
 void DeclareIsa(OptionSet& options, std::optional<Isa>* isa) {

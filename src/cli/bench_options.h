@@ -19,6 +19,9 @@ void DeclareBenchThreads(OptionSet& options, const std::string& help,
 
 // --quick: everything once with tiny sizes, to see that it runs.
 void DeclareQuick(OptionSet& options, bool* is_quick);
+// Passes on how a benchmark ended; after one that went well by --quick says that its figures mean
+// nothing.
+[[nodiscard]] Result<> EndOfQuick(bool is_quick, Result<> done, Console& console);
 
 // --isa, one of this machine's.
 void DeclareIsa(OptionSet& options, std::optional<Isa>* isa);

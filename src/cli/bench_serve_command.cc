@@ -131,12 +131,12 @@ class BenchServeCommand final : public Command {
     const Result<ServeReport> report = Measure(suite, console);
     console.status.Clear();
     if (!report) return compute_.Finish(Forward(report), console);
-    return compute_.Finish(
+    Result<> written =
         report_output_.Write({.text = [&](size_t columns) { return ServeAsText(*report, columns); },
                               .json = [&] { return ServeAsJson(*report); },
                               .svg = [&] { return ServeAsSvg(*report); }},
-                             console),
-        console);
+                             console);
+    return EndOfQuick(is_quick_, compute_.Finish(std::move(written), console), console);
   }
 
  private:

@@ -28,6 +28,9 @@ def floors():
     return module
 
 
+QUICK = b"baton: note: --quick does everything once with tiny sizes: these figures mean nothing\n"
+
+
 class Bench(BatonCase):
     def check_table(self, text):
         for line in text.splitlines():
@@ -40,6 +43,18 @@ class Bench(BatonCase):
             self.assertTrue(text.startswith(f"Usage: baton bench {command} "), text)
             self.assertIn("--quick", text)
         self.assertIn("'bench' needs one of: limits, kernels, model, serve", self.fails("bench", code=2))
+
+    def test_quick_figures_are_warned_of(self):
+        model = self.folder / "tiny.gguf"
+        model.write_bytes(tiny_llama(context=256).bytes())
+        for arguments in (["limits"], ["kernels", "--only", "linear", "--type", "F32"],
+                          ["model", model], ["serve", model]):
+            for form in ([], ["--json"]):
+                done = self.baton("bench", *arguments, "--quick", *form)
+                self.assertEqual((done.returncode, done.stderr.count(QUICK)), (0, 1), done.stderr)
+        done = self.baton("bench", "kernels", "--only", "linear", "--type", "F32", "--shape",
+                          "1x16x32", "--seconds", "0.001")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_limits(self):
         self.check_table(self.ok("bench", "limits", "--quick", "--threads", "2"))
@@ -113,7 +128,7 @@ class Bench(BatonCase):
         out, error = process.communicate(timeout=30)
         self.assertEqual((process.returncode, out), (130, b""), error)
         # Nothing is said of what is soon over.
-        self.assertEqual(self.baton(*arguments, "100").stderr, b"")
+        self.assertEqual(self.baton(*arguments, "100").stderr, QUICK)
 
     def test_serve_counts_what_an_overload_has_refused(self):
         report = json.loads(self.ok("bench", "serve", cached(SMOL), "--rate", "1000000",
@@ -208,7 +223,7 @@ class Bench(BatonCase):
             self.assertIn(word, done.stderr.decode())
         # Before anything is measured, and only if it was asked for.
         self.assertIn("cannot write", self.fails(*arguments, "--trace", self.folder / "no" / "t"))
-        self.assertEqual(self.baton(*arguments).stderr, b"")
+        self.assertEqual(self.baton(*arguments).stderr, QUICK)
 
     def test_a_packed_model_is_measured_as_it_is_run(self):
         model = self.folder / "model.gguf"
