@@ -278,6 +278,16 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary.missed([PREFILL], [line], False), [])
         self.assertEqual(summary.bars_for(PREFILL, False), (3.5, None))
 
+    def test_one_round_has_no_spread(self):
+        line = summary.summarize(PREFILL, entries(PREFILL, "Baton fast", 3000)
+                                 + entries(PREFILL, "Baton exact", 1500, 1500))
+        self.assertEqual(line["rates"], {"Baton fast": (3000, None), "Baton exact": (1500, 0)})
+        self.assertEqual(report.rate_text(line["rates"]["Baton fast"]), "3,000 once")
+        self.assertEqual(report.rate_text(line["rates"]["Baton exact"]), "1,500 ± 0 %")
+        text = report.section([PREFILL], [line], {}, [], Report.setting)
+        self.assertIn("largest distance from them (once: of one round alone)", text)
+        self.assertIn("| M, prefill 512 | 3,000 once | 1,500 ± 0 % |", text)
+
     def test_nothing_measured(self):
         line = summary.summarize(DECODE, self.found)
         self.assertEqual((line["rates"], line["llama_ratio"], line["share"]), ({}, None, None))

@@ -25,7 +25,7 @@ def table(header, rows):
 def rate_text(pair):
     median, spread = pair
     digits = 0 if median >= 100 else 1
-    return f"{median:,.{digits}f} ± {100 * spread:.0f} %"
+    return f"{median:,.{digits}f} " + ("once" if spread is None else f"± {100 * spread:.0f} %")
 
 
 def ratio_text(ratio, bar):
@@ -108,8 +108,9 @@ def section(rows, lines, measured, losses, setting):
         f"{setting['threads']} threads each, {setting['rounds']} rounds in turn. "
         + "; ".join(f"{name} {version}" for name, version in setting["versions"].items())
         + (f"; the tree is at {setting['commit']}." if setting["commit"] else "."),
-        "Rates are medians, with the largest distance from them; ratios are medians of the ratios "
-        "within each round, with the bar where there is one (bold: missed). All engines work on "
+        "Rates are medians, with the largest distance from them (once: of one round alone); ratios "
+        "are medians of the ratios within each round, with the bar where there is one (bold: "
+        "missed). All engines work on "
         "the same files and numbers of tokens; loading does not count. Decode is of 32 tokens, and "
         "with 16 sequences the tokens of all count. Baton is timed by `baton bench model`, which "
         "fills the cache of a depth with random numbers, and whose limit is that of the machine; "

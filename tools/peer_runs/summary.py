@@ -20,8 +20,10 @@ def reason_of(entries, row, engine):
 
 
 def median_and_spread(rates):
-    """The median, and the largest distance from it as a part of it."""
+    """The median, and the largest distance from it as a part of it; None of one rate."""
     median = statistics.median(rates)
+    if len(rates) == 1:
+        return median, None
     return median, max(abs(rate - median) for rate in rates) / median
 
 
