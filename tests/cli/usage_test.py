@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The command line itself: help, versions, and what is refused with exit code 2."""
+import itertools
 import os
 import re
 import subprocess
 
-from baton_case import BATON, BatonCase, main
+from baton_case import BATON, TESTS, BatonCase, main
 from gguf_file import tiny_llama
 
 COMMANDS = ["run", "chat", "serve", "inspect", "pack", "tune", "tokenize", "detokenize", "template",
@@ -20,6 +21,18 @@ class Usage(BatonCase):
         self.assertEqual(len(set(texts)), 1)
         for command in COMMANDS:
             self.assertRegex(texts[0], rf"(?m)^  {command} +\S")
+
+    def test_the_readme_lists_every_command(self):
+        readme = (TESTS.parent / "README.md").read_text()
+        block = next(part for part in readme.split("```") if "\nbaton chat MODEL" in part)
+        listed = []
+        for line in block.strip().splitlines():
+            words = re.match(r"baton ([a-z|]+)(?: ([a-z|]+))?(?= [A-Z ]|$)", line)
+            groups = [[word for word in part.split("|")] for part in words.groups() if part]
+            listed += [" ".join(names) for names in itertools.product(*groups)]
+        self.assertEqual(sorted(listed), sorted(COMMANDS))
+        for line in block.strip().splitlines():
+            self.assertLessEqual(len(line), 100)
 
     def test_version(self):
         for words in (["--version"], ["-V"], ["version"]):
