@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """baton tokenize, detokenize, inspect: golden ids, bytes and facts."""
 import json
+import re
 
 from baton_case import GEMMA, SMOL, TESTS, BatonCase, cached, main
 from gguf_file import ARRAY, STRING, tiny_llama
@@ -16,6 +17,17 @@ class TextCommands(BatonCase):
             printed = self.ok("inspect", path).replace(path, model)
             # Memory depends on the threads of the machine, and what follows on its memory.
             self.assertIn(f"$ baton inspect {model}\n" + printed.partition("memory")[0], readme)
+
+    def test_the_figures_in_the_docs_have_the_memory_of_their_tokens(self):
+        one = json.loads(self.ok("inspect", cached(SMOL), "--json"))["kv_bytes_per_token"]
+        for name in ("README.md", "docs/cli.md"):
+            text = (TESTS.parent / name).read_text()
+            prompt, answer, shown = re.search(
+                r"prompt   ([\d,]+) tokens.*?\n.*\n *decode   (\d+) tokens.*\n *memory   (\S+) MiB",
+                text).groups()
+            # The last token of the answer is not read; blocks have 64 tokens.
+            read = int(prompt.replace(",", "")) + int(answer) - 1
+            self.assertEqual(shown, f"{-(-read // 64) * 64 * one / 2**20:.1f}", name)
 
     def test_golden_ids_of_both_models(self):
         for model in (SMOL, GEMMA):
