@@ -75,7 +75,8 @@ std::string CommandHelp(const CommandText& text, const OptionSet& options, size_
   help += text.examples.size() == 1 ? "\nExample:\n" : "\nExamples:\n";
   for (const std::string& example : text.examples) help += "  " + example + "\n";
   help += "\nExit status:\n";
-  const auto codes = text.ends_by_ctrl_c ? std::span(kExitCodesOfServer) : std::span(kExitCodes);
+  using Lines = std::span<const std::string_view>;
+  const Lines codes = text.ends_by_ctrl_c ? Lines(kExitCodesOfServer) : Lines(kExitCodes);
   for (const std::string_view line : codes) {
     help += "  " + WrapWords(line, {.columns = columns, .indent = 2}) + "\n";
   }
