@@ -49,6 +49,7 @@ struct AttentionLayer {
   int64_t sliding_window = 0;  // keys a row sees, itself included; 0: all
   size_t record_offset = 0;    // bytes from a block's start to the record of (layer, KV head 0)
   size_t head_stride = 0;      // bytes from the record of one KV head to the next
+  KvType kv_type = KvType::kF16;
 };
 
 // Shapes: q, out: [num_rows, num_heads * head_dim] f32.

@@ -270,28 +270,6 @@ struct RowState {
   *row.m = top;
 }
 
-// Stores the weights 2^(s - m) of a row; returns their sums in 16 lanes.
-BATON_INLINE f32x16 StoreWeightsOver(f32x16 (&s)[kBlockVectors], float m, float* weights) {
-  BATON_UNROLL
-  for (int v = 0; v < kBlockVectors; ++v) {
-    s[v] = Exp2(Sub(s[v], Set1(m)));
-    Store(weights + v * kLanes, s[v]);
-  }
-  return Add(Add(s[0], s[1]), Add(s[2], s[3]));
-}
-
-// Turns one row's 64 logits, capped and with -infinity where hidden, into weights 2^(s - m), and
-// adds them to l.
-BATON_INLINE void StoreWeights(f32x16 (&s)[kBlockVectors], float* weights, int head_dim,
-                               const RowState& row) {
-  // The maximum itself is wanted only where it is new, which is seldom.
-  const f32x16 tops = Max(Max(s[0], s[1]), Max(s[2], s[3]));
-  if (AnyGreater(tops, *row.m + kLazyMargin)) [[unlikely]]
-    Rescale(row, tops, head_dim);
-  const f32x16 sum = StoreWeightsOver(s, *row.m, weights);
-  Store(row.l, Add(Load(row.l), sum));
-}
-
 // One row's 64 logits, capped if there is a cap.
 BATON_INLINE void LoadLogits(const float* logits, float soft_cap_log2, f32x16 (&s)[kBlockVectors]) {
   BATON_UNROLL
@@ -302,21 +280,27 @@ BATON_INLINE void LoadLogits(const float* logits, float soft_cap_log2, f32x16 (&
   }
 }
 
-// WeighRow for a row that sees all tokens of its segment's first block. Nothing is rescaled: the
-// sums are zero, and so is their factor.
-[[gnu::noinline]] void WeighFreshRow(float* logits, float soft_cap_log2, const RowState& row) {
-  f32x16 s[kBlockVectors];
+// Turns logits into weights 2^(s - m); returns their sums in 16 lanes.
+BATON_INLINE f32x16 ToWeights(float m, f32x16 (&s)[kBlockVectors]) {
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) s[v] = Exp2(Sub(s[v], Set1(m)));
+  return Add(Add(s[0], s[1]), Add(s[2], s[3]));
+}
+
+// s: the weights of a row that sees all tokens of its segment's first block. Nothing is rescaled:
+// the sums are zero, and so is their factor.
+BATON_INLINE void WeighFreshLogits(const float* logits, float soft_cap_log2, const RowState& row,
+                                   f32x16 (&s)[kBlockVectors]) {
   LoadLogits(logits, soft_cap_log2, s);
   const float top = MaxLane(Max(Max(s[0], s[1]), Max(s[2], s[3])));
   *row.m = top > kNoMaximum ? top : kNoMaximum;
-  Store(row.l, StoreWeightsOver(s, *row.m, logits));
+  Store(row.l, ToWeights(*row.m, s));
 }
 
-// Turns one row's 64 logits into weights 2^(s - m), +0 for hidden tokens, and adds them to l.
+// s: the weights 2^(s - m) of one row's 64 logits, +0 for hidden tokens. They are added to l.
 template <bool kAllVisible>
-[[gnu::noinline]] void WeighRow(float* logits, TokenRange visible, float soft_cap_log2,
-                                int head_dim, const RowState& row) {
-  f32x16 s[kBlockVectors];
+BATON_INLINE void WeighLogits(const float* logits, TokenRange visible, float soft_cap_log2,
+                              int head_dim, const RowState& row, f32x16 (&s)[kBlockVectors]) {
   LoadLogits(logits, soft_cap_log2, s);
   if constexpr (!kAllVisible) {
     const f32x16 hidden = Set1(-__builtin_inff());
@@ -326,26 +310,54 @@ template <bool kAllVisible>
       s[v] = SelectBelow(ClampLanes(visible.begin - v * kLanes), hidden, s[v]);
     }
   }
-  StoreWeights(s, logits, head_dim, row);
+  // The maximum itself is wanted only where it is new, which is seldom.
+  const f32x16 tops = Max(Max(s[0], s[1]), Max(s[2], s[3]));
+  if (AnyGreater(tops, *row.m + kLazyMargin)) [[unlikely]]
+    Rescale(row, tops, head_dim);
+  const f32x16 sum = ToWeights(*row.m, s);
+  Store(row.l, Add(Load(row.l), sum));
 }
 
-// One block as a group of rows reads it.
-template <typename T>
-struct BlockWork {
-  const T* keys;              // [head_dim][64]
-  const T* values;            // slabs [64][columns]
+BATON_INLINE void StoreWeights(const f32x16 (&s)[kBlockVectors], float* weights) {
+  BATON_UNROLL
+  for (int v = 0; v < kBlockVectors; ++v) Store(weights + v * kLanes, s[v]);
+}
+
+// Turns one row's 64 logits into weights in their place.
+[[gnu::noinline]] void WeighFreshRow(float* logits, float soft_cap_log2, const RowState& row) {
+  f32x16 s[kBlockVectors];
+  WeighFreshLogits(logits, soft_cap_log2, row, s);
+  StoreWeights(s, logits);
+}
+template <bool kAllVisible>
+[[gnu::noinline]] void WeighRow(float* logits, TokenRange visible, float soft_cap_log2,
+                                int head_dim, const RowState& row) {
+  f32x16 s[kBlockVectors];
+  WeighLogits<kAllVisible>(logits, visible, soft_cap_log2, head_dim, row, s);
+  StoreWeights(s, logits);
+}
+
+// A group of rows on its way over a block.
+struct GroupWork {
   const char* next;           // what will be read after it: the next record, or the block itself
   bool prefetch;              // by the first group of a task only
   bool whole;                 // all rows see all tokens
   bool is_fresh;              // the segment's first block, and whole: o, m and l hold anything
   const TokenRange* visible;  // [R], unless whole
-  const float* q;             // [R][head_dim]
   float* logits;              // [R][64]
   float* o;                   // [R][head_dim]
   float* m;                   // [R]
   float* l;                   // [R][16]
   int head_dim;
   float soft_cap_log2;
+};
+
+// One block of KvType::kF16, or widened from it, as a group of rows reads it.
+template <typename T>
+struct BlockWork : GroupWork {
+  const T* keys;    // [head_dim][64]
+  const T* values;  // slabs [64][columns]
+  const float* q;   // [R][head_dim]
 };
 
 // Logits of the 16-lane vectors [begin, end) of keys; there may be none.

@@ -39,14 +39,14 @@ std::vector<float> RandomFloats(int64_t count, uint32_t seed) {
 // q, k, v of all pieces and the blocks that they go to.
 class Rows {
  public:
-  Rows() {
+  explicit Rows(KvType kv_type) : record_{.head_dim = kHeadDim, .type = kv_type} {
     for (const Piece& piece : kPieces) {
       for (int64_t i = 0; i < piece.num_rows; ++i) positions_.push_back(piece.first_position + i);
     }
     q_ = RandomFloats(num_rows() * kKvHeads * kGroup * kHeadDim, 1);
     k_ = RandomFloats(num_rows() * kKvHeads * kHeadDim, 2);
     v_ = RandomFloats(num_rows() * kKvHeads * kHeadDim, 3);
-    const size_t block_bytes = kKvHeads * KvRecord{kHeadDim}.Bytes();
+    const size_t block_bytes = kKvHeads * record_.Bytes();
     memory_ = *AlignedBytes::Allocate(std::size(kPieces) * kBlocksOfSequence * block_bytes);
     std::memset(memory_.data(), 0, memory_.size());
     for (size_t i = 0; i < std::size(kPieces) * kBlocksOfSequence; ++i) {
@@ -72,7 +72,8 @@ class Rows {
             .num_kv_heads = kKvHeads,
             .head_dim = kHeadDim,
             .record_offset = 0,
-            .head_stride = KvRecord{kHeadDim}.Bytes()};
+            .head_stride = record_.Bytes(),
+            .kv_type = record_.type};
   }
   bool Same(const Rows& other) const {
     return q_ == other.q_ && k_ == other.k_ && v_ == other.v_ &&
@@ -85,6 +86,7 @@ class Rows {
   AlignedBytes memory_;
   std::vector<std::byte*> blocks_;
   std::vector<KvWriteSequence> sequences_;
+  KvRecord record_;
 };
 
 class AttentionInputsTest : public testing::TestWithParam<RopeLayout> {};
@@ -103,8 +105,10 @@ TEST_P(AttentionInputsTest, AreTheOperationsOneAfterTheOther) {
                                           << has_bias << ", norm " << has_norm);
           const auto pool = *ThreadPool::Make(threads);
           const KernelContext context = {.table = KernelsFor(isa), .pool = *pool};
-          Rows expected;
-          Rows got;
+          // The type matters to the last operation alone.
+          const KvType kv_type = has_bias ? KvType::kQ8 : KvType::kF16;
+          Rows expected(kv_type);
+          Rows got(kv_type);
           std::vector<float> cos_sin(static_cast<size_t>(got.num_rows() * table.RowFloats()));
           const View2<float> turns(cos_sin.data(), got.num_rows(), table.RowFloats());
           ComputeRopeRows(context,

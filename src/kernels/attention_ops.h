@@ -25,6 +25,7 @@ struct AttentionTask {
   int64_t window;  // keys a row sees, itself included; at least 1
   const std::byte* const* blocks;
   size_t record_offset;  // of (layer, head)
+  KvType kv_type;        // of the blocks
   bool widens_blocks;    // KernelTable::widens_blocks
   std::byte* scratch;    // of AttentionScratchBytes, aligned to 64
 };
@@ -48,15 +49,23 @@ struct AttentionOps {
                          const AttentionPartial& first, int64_t partial_stride);
 };
 
+// Bytes of a code of a query or a weight at most, for KvType::kQ8.
+inline constexpr int kMaxQ8CodeBytes = 2;
+
 // Bytes of scratch for a task of at most max_rows rows (positions * group).
 constexpr size_t AttentionScratchBytes(int64_t max_rows, int head_dim) {
   const size_t rows = static_cast<size_t>(max_rows);
   const size_t dim = static_cast<size_t>(head_dim);
+  const size_t groups = (dim + kKeyScaleGroup - 1) / kKeyScaleGroup;
   // Per row: packed query, running and merged o; lanes of l; m, merged m and l, rounded up.
   const size_t row_floats = 3 * dim + 16 + 16;
   // The logits of a group of rows, and one block's keys and values in f32.
   const size_t block_floats = size_t{kBlockTokens} * (kGroupRows + 2 * dim);
-  return (rows * row_floats + block_floats) * sizeof(float) + 4 * 64;
+  // Per row and group of components its codes, their scale and start; a group's weights as codes.
+  const size_t code_bytes =
+      rows * groups * (size_t{kKeyScaleGroup} * kMaxQ8CodeBytes + sizeof(float) + sizeof(int32_t)) +
+      size_t{kGroupRows} * kBlockTokens * kMaxQ8CodeBytes;
+  return (rows * row_floats + block_floats) * sizeof(float) + code_bytes + 8 * 64;
 }
 
 namespace portable {

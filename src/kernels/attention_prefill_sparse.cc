@@ -178,6 +178,7 @@ class SparseCall {
     ops_.pack(
         {.blocks = Sequence(sequence).blocks,
          .record_offset = layer.record_offset + static_cast<size_t>(kv_head) * layer.head_stride,
+         .kv_type = layer.kv_type,
          .head_dim = plan_.head_dim,
          .halves = policy_.block_tokens / kBlockTokens,
          .num_far = internal::NumFar(policy_),

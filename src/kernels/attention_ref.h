@@ -20,14 +20,16 @@ struct AttentionReferenceArgs {
 };
 
 struct AttentionReference {
-  std::vector<double> out;  // [head_dim]
-  double largest_logit;     // of |s| before the cap
-  double largest_terms;     // of scale * sum |q_c k_c|
-  double largest_value;     // of |v|
+  std::vector<double> out;     // [head_dim]
+  std::vector<double> shares;  // [visible keys] what each key's weight is of the sum of weights
+  double largest_logit;        // of |s| before the cap
+  double largest_terms;        // of scale * sum |q_c k_c|
+  double largest_value;        // of |v|
 };
 
 inline AttentionReference AttendReference(const AttentionReferenceArgs& args) {
-  AttentionReference result = {std::vector<double>(static_cast<size_t>(args.head_dim)), 0, 0, 0};
+  AttentionReference result = {
+      std::vector<double>(static_cast<size_t>(args.head_dim)), {}, 0, 0, 0};
   std::vector<double> logits;
   double maximum = -HUGE_VAL;
   for (int64_t t = args.first_key; t <= args.last_key; ++t) {
@@ -52,12 +54,14 @@ inline AttentionReference AttendReference(const AttentionReferenceArgs& args) {
   for (int64_t t = args.first_key; t <= args.last_key; ++t) {
     const double weight = std::exp(logits[static_cast<size_t>(t - args.first_key)] - maximum);
     sum += weight;
+    result.shares.push_back(weight);
     for (int c = 0; c < args.head_dim; ++c) {
       result.out[static_cast<size_t>(c)] +=
           weight * static_cast<double>(args.values[t * args.head_dim + c]);
     }
   }
   for (double& x : result.out) x /= sum;
+  for (double& x : result.shares) x /= sum;
   return result;
 }
 

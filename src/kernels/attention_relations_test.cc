@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/isa.h"
@@ -17,7 +19,7 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr AttentionShape kShape = {.num_heads = 6, .num_kv_heads = 2, .head_dim = 64};
 
-class AttentionRelationsTest : public testing::Test {
+class AttentionRelationsTest : public testing::TestWithParam<KvType> {
  protected:
   KernelContext Context() { return {.table = KernelsFor(BestIsa()), .pool = *pool_}; }
 
@@ -30,8 +32,8 @@ class AttentionRelationsTest : public testing::Test {
   std::unique_ptr<ThreadPool> pool_ = *ThreadPool::Make(2);
 };
 
-TEST_F(AttentionRelationsTest, ChunkedEqualsWhole) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 1130, .seed = 3});
+TEST_P(AttentionRelationsTest, ChunkedEqualsWhole) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 1130, .seed = 3, .kv_type = GetParam()});
   for (const int64_t window : {0, 100}) {
     AttentionLayer layer = problem.Layer();
     layer.sliding_window = window;
@@ -50,8 +52,8 @@ TEST_F(AttentionRelationsTest, ChunkedEqualsWhole) {
   }
 }
 
-TEST_F(AttentionRelationsTest, SeveralRowsOfDecodeEqualPrefill) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 2100, .seed = 4});
+TEST_P(AttentionRelationsTest, SeveralRowsOfDecodeEqualPrefill) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 2100, .seed = 4, .kv_type = GetParam()});
   for (const int64_t window : {0, 8, 1500}) {
     AttentionLayer layer = problem.Layer();
     layer.sliding_window = window;
@@ -66,8 +68,8 @@ TEST_F(AttentionRelationsTest, SeveralRowsOfDecodeEqualPrefill) {
   }
 }
 
-TEST_F(AttentionRelationsTest, ThreadsChangeNothing) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 1500, .seed = 5});
+TEST_P(AttentionRelationsTest, ThreadsChangeNothing) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 1500, .seed = 5, .kv_type = GetParam()});
   const RowRange rows = {.first = 1100, .count = 400};
   const RowRange last = {.first = 1498, .count = 2};
   std::vector<std::vector<float>> prefills;
@@ -86,8 +88,9 @@ TEST_F(AttentionRelationsTest, ThreadsChangeNothing) {
 
 // Few rows are shared out in tiles of any size, or by segments of their past, as it suits the
 // number of threads.
-TEST_F(AttentionRelationsTest, ThreadsChangeNothingOfFewRows) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 5000, .seed = 15});
+TEST_P(AttentionRelationsTest, ThreadsChangeNothingOfFewRows) {
+  AttentionProblem problem(
+      {.shape = kShape, .num_tokens = 5000, .seed = 15, .kv_type = GetParam()});
   const auto one = *ThreadPool::Make(1);
   for (const int64_t window : {0, 700}) {
     AttentionLayer layer = problem.Layer();
@@ -110,8 +113,8 @@ TEST_F(AttentionRelationsTest, ThreadsChangeNothingOfFewRows) {
   }
 }
 
-TEST_F(AttentionRelationsTest, AddressesOfBlocksChangeNothing) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 1500, .seed = 6});
+TEST_P(AttentionRelationsTest, AddressesOfBlocksChangeNothing) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 1500, .seed = 6, .kv_type = GetParam()});
   const RowRange rows = {.first = 1400, .count = 100};
   const RowRange last = {.first = 1499, .count = 1};
   const std::vector<float> prefill = RunPrefill(Context(), problem, problem.Layer(), rows);
@@ -127,10 +130,11 @@ TEST_F(AttentionRelationsTest, AddressesOfBlocksChangeNothing) {
   }
 }
 
-TEST_F(AttentionRelationsTest, LaterTokensChangeNothingEvenIfNotANumber) {
+TEST_P(AttentionRelationsTest, LaterTokensChangeNothingEvenIfNotANumber) {
   // Rows before the change, in one tile with rows after it.
   for (const int64_t changed : {1, 5, 63, 64, 100, 1024, 1030}) {
-    AttentionProblem problem({.shape = kShape, .num_tokens = 1100, .seed = 7});
+    AttentionProblem problem(
+        {.shape = kShape, .num_tokens = 1100, .seed = 7, .kv_type = GetParam()});
     const RowRange all = {.first = 0, .count = problem.num_tokens()};
     const std::vector<float> before = RunPrefill(Context(), problem, problem.Layer(), all);
     for (int h = 0; h < kShape.num_kv_heads; ++h) {
@@ -149,8 +153,8 @@ TEST_F(AttentionRelationsTest, LaterTokensChangeNothingEvenIfNotANumber) {
   }
 }
 
-TEST_F(AttentionRelationsTest, NeighboursInATileChangeNothing) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 300, .seed = 8});
+TEST_P(AttentionRelationsTest, NeighboursInATileChangeNothing) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 300, .seed = 8, .kv_type = GetParam()});
   const RowRange all = {.first = 0, .count = problem.num_tokens()};
   const std::vector<float> before = RunPrefill(Context(), problem, problem.Layer(), all);
   // Every third query becomes huge or not a number.
@@ -167,7 +171,7 @@ TEST_F(AttentionRelationsTest, NeighboursInATileChangeNothing) {
 }
 
 // A row with window W sees W keys, itself included: position i - W is hidden, i - W + 1 is seen.
-TEST_F(AttentionRelationsTest, SlidingWindowHoldsItsSizeInKeys) {
+TEST_P(AttentionRelationsTest, SlidingWindowHoldsItsSizeInKeys) {
   struct Case {
     int64_t row;
     int64_t window;
@@ -176,7 +180,8 @@ TEST_F(AttentionRelationsTest, SlidingWindowHoldsItsSizeInKeys) {
   for (const Case c :
        {Case{20, 8}, Case{20, 1}, Case{71, 8}, Case{72, 8}, Case{127, 64}, Case{128, 64},
         Case{1031, 8}, Case{1032, 8}, Case{1090, 66}, Case{1090, 67}}) {
-    AttentionProblem problem({.shape = kShape, .num_tokens = 1100, .seed = 9});
+    AttentionProblem problem(
+        {.shape = kShape, .num_tokens = 1100, .seed = 9, .kv_type = GetParam()});
     AttentionLayer layer = problem.Layer();
     layer.sliding_window = c.window;
     const RowRange chunk = {.first = c.row - 3, .count = 5};
@@ -209,8 +214,8 @@ TEST_F(AttentionRelationsTest, SlidingWindowHoldsItsSizeInKeys) {
   }
 }
 
-TEST_F(AttentionRelationsTest, WindowBeyondTheLengthIsNoWindow) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 200, .seed = 10});
+TEST_P(AttentionRelationsTest, WindowBeyondTheLengthIsNoWindow) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 200, .seed = 10, .kv_type = GetParam()});
   const RowRange all = {.first = 0, .count = problem.num_tokens()};
   AttentionLayer layer = problem.Layer();
   const std::vector<float> expected = RunPrefill(Context(), problem, layer, all);
@@ -220,9 +225,10 @@ TEST_F(AttentionRelationsTest, WindowBeyondTheLengthIsNoWindow) {
   }
 }
 
-// A window of one key: the output is the row's own value.
-TEST_F(AttentionRelationsTest, WindowOfOneReturnsTheOwnValue) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 130, .seed = 11});
+// A window of one key: the output is the row's own value. Codes are 255 of 255 times the stored
+// ones, which rounds twice.
+TEST_P(AttentionRelationsTest, WindowOfOneReturnsTheOwnValue) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 130, .seed = 11, .kv_type = GetParam()});
   AttentionLayer layer = problem.Layer();
   layer.sliding_window = 1;
   const std::vector<float> out =
@@ -230,16 +236,23 @@ TEST_F(AttentionRelationsTest, WindowOfOneReturnsTheOwnValue) {
   for (int64_t row = 0; row < problem.num_tokens(); ++row) {
     for (int head = 0; head < kShape.num_heads; ++head) {
       for (int c = 0; c < kShape.head_dim; ++c) {
-        ASSERT_EQ(out[static_cast<size_t>(row * problem.q_cols() + head * kShape.head_dim + c)],
-                  problem.Value(row, head / kShape.GroupSize())[c]);
+        const float got =
+            out[static_cast<size_t>(row * problem.q_cols() + head * kShape.head_dim + c)];
+        const float* value = problem.Value(row, head / kShape.GroupSize());
+        if (GetParam() == KvType::kF16) {
+          ASSERT_EQ(got, value[c]);
+          continue;
+        }
+        const float stored = ToQ8({value, size_t{kShape.head_dim}}).At(static_cast<size_t>(c));
+        ASSERT_NEAR(got, stored, 2e-7f * std::fabs(stored));
       }
     }
   }
 }
 
-TEST_F(AttentionRelationsTest, SequencesOfOneCallEqualSequencesAlone) {
-  AttentionProblem a({.shape = kShape, .num_tokens = 1200, .seed = 12});
-  AttentionProblem b({.shape = kShape, .num_tokens = 90, .seed = 13});
+TEST_P(AttentionRelationsTest, SequencesOfOneCallEqualSequencesAlone) {
+  AttentionProblem a({.shape = kShape, .num_tokens = 1200, .seed = 12, .kv_type = GetParam()});
+  AttentionProblem b({.shape = kShape, .num_tokens = 90, .seed = 13, .kv_type = GetParam()});
   // q and out: rows of a, a gap of two, rows of b; sequences in the other order, and an empty one.
   const RowRange rows_a = {.first = 1190, .count = 10};
   const RowRange rows_b = {.first = 80, .count = 3};
@@ -276,8 +289,8 @@ TEST_F(AttentionRelationsTest, SequencesOfOneCallEqualSequencesAlone) {
 }
 
 // Rows in a wider matrix: strides larger than the columns, memory beside them untouched.
-TEST_F(AttentionRelationsTest, StridesChangeNothing) {
-  AttentionProblem problem({.shape = kShape, .num_tokens = 70, .seed = 14});
+TEST_P(AttentionRelationsTest, StridesChangeNothing) {
+  AttentionProblem problem({.shape = kShape, .num_tokens = 70, .seed = 14, .kv_type = GetParam()});
   const int64_t cols = problem.q_cols();
   const int64_t stride = cols + 13;
   std::vector<float> q(static_cast<size_t>(70 * stride), kNaN);
@@ -306,6 +319,11 @@ TEST_F(AttentionRelationsTest, StridesChangeNothing) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, AttentionRelationsTest, testing::Values(KvType::kF16, KvType::kQ8),
+                         [](const testing::TestParamInfo<KvType>& type) {
+                           return std::string(KvTypeName(type.param));
+                         });
 
 }  // namespace
 }  // namespace baton

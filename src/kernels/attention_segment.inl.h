@@ -7,6 +7,7 @@
 
 #include "kernels/attention.inl.h"
 #include "kernels/attention_ops.h"
+#include "kernels/attention_q8.inl.h"
 
 namespace baton::BATON_ISA {
 namespace {
@@ -27,6 +28,10 @@ struct TaskRows {
   float* merged_l;  // [num_rows]
   float* logits;    // [kGroupRows][64]
   float* widened;   // keys and values of one block
+  // For KvType::kQ8 alone:
+  Q8Queries codes;        // of q
+  uint8_t* weight_codes;  // [kGroupRows][64] codes
+  uint8_t* end;           // of these arrays
 };
 
 BATON_INLINE TaskRows LayOut(const AttentionTask& task) {
@@ -52,6 +57,15 @@ BATON_INLINE TaskRows LayOut(const AttentionTask& task) {
   rows.merged_m = p;
   p += vector;
   rows.merged_l = p;
+  p += vector;
+  rows.codes.groups = KeyScaleGroupsOf(task.head_dim);
+  rows.codes.scales = p;
+  p += int64_t{rows.num_rows} * rows.codes.groups;
+  rows.codes.starts = reinterpret_cast<int32_t*>(p);
+  p += int64_t{rows.num_rows} * rows.codes.groups;
+  rows.weight_codes = reinterpret_cast<uint8_t*>(p);
+  rows.codes.codes = rows.weight_codes + kGroupRows * kWeightCodeBytes;
+  rows.end = rows.codes.From(rows.num_rows).codes;
   return rows;
 }
 
@@ -65,7 +79,7 @@ BATON_INLINE int64_t PositionOf(const AttentionTask& task, int row) {
   return task.first_position + row / task.group;
 }
 
-// q of the task, times its factor.
+// q of the task, times its factor; as codes too where the blocks hold codes.
 BATON_INLINE void ScaleQueries(const AttentionTask& task, const TaskRows& rows) {
   const f32x16 factor = Set1(task.q_factor);
   for (int row = 0; row < rows.num_rows; ++row) {
@@ -73,6 +87,7 @@ BATON_INLINE void ScaleQueries(const AttentionTask& task, const TaskRows& rows) 
         task.q + (row / task.group) * task.q_stride + int64_t{row % task.group} * task.head_dim;
     float* to = rows.q + int64_t{row} * task.head_dim;
     for (int c = 0; c < task.head_dim; c += kLanes) Store(to + c, Mul(Load(from + c), factor));
+    if (task.kv_type == KvType::kQ8) QuantizeQuery(to, task.head_dim, rows.codes.From(row));
   }
 }
 
@@ -87,8 +102,8 @@ BATON_INLINE void WidenBlock(const uint16_t* record, int head_dim, float* widene
   }
 }
 
-BATON_INLINE const uint16_t* RecordOf(const AttentionTask& task, int64_t block) {
-  return reinterpret_cast<const uint16_t*>(task.blocks[block] + task.record_offset);
+BATON_INLINE const std::byte* RecordOf(const AttentionTask& task, int64_t block) {
+  return task.blocks[block] + task.record_offset;
 }
 
 BATON_INLINE int64_t MinInt64(int64_t a, int64_t b) {
@@ -130,6 +145,15 @@ BATON_INLINE void PrefetchPart(const char* next, int64_t bytes, int group, int n
   for (int64_t at = group * part; at < end; at += 64) __builtin_prefetch(next + at, 0, 2);
 }
 
+// Asks for the scales of the record that is read next, of which no other loop does.
+BATON_INLINE void PrefetchScales(const char* next, int head_dim) {
+  const Q8Record record = Q8RecordAt(next, head_dim);
+  const char* end = reinterpret_cast<const char*>(record.means);
+  for (const char* p = reinterpret_cast<const char*>(record.key_scales); p < end; p += 64) {
+    __builtin_prefetch(p, 0, 2);
+  }
+}
+
 // A fresh (o, m, l) for the rows of a group.
 BATON_INLINE void ResetGroup(int count, int head_dim, const RowState& group) {
   for (int i = 0; i < count * head_dim; i += kLanes) Store(group.o + i, Zero());
@@ -145,12 +169,26 @@ struct BlockTurn {
   bool is_last;
 };
 
+// The rows of a group, from row `first` on, for one kind of block.
+template <typename T>
+BATON_INLINE void SetQueries(const AttentionTask& task, const TaskRows& rows, int first,
+                             BlockWork<T>& work) {
+  work.q = rows.q + int64_t{first} * task.head_dim;
+  if (sizeof(T) == sizeof(float) && work.next != nullptr) {
+    PrefetchPart(work.next, int64_t{4} * kBlockTokens * task.head_dim, first / kGroupRows,
+                 (rows.num_rows + kGroupRows - 1) / kGroupRows);
+  }
+}
+BATON_INLINE void SetQueries(const AttentionTask&, const TaskRows& rows, int first, Q8Work& work) {
+  work.queries = rows.codes.From(first);
+}
+
 // One block for all groups of rows that see some of it. The segment's first block starts the rows'
 // (o, m, l), and after its last each group goes to close(first row, rows, o of the first row) while
 // its o is near.
-template <typename T, typename Close>
+template <typename Work, typename Close>
 BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, int64_t block,
-                               const BlockTurn& turn, BlockWork<T> work, const Close& close) {
+                               const BlockTurn& turn, Work work, const Close& close) {
   TokenRange visible[kGroupRows];
   const int64_t begin = block * kBlockTokens;
   work.visible = visible;
@@ -178,11 +216,7 @@ BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, 
       continue;
     }
     if (!work.whole) FindVisible(task, first, count, begin, visible);
-    work.q = rows.q + int64_t{first} * task.head_dim;
-    if (sizeof(T) == sizeof(float) && work.next != nullptr) {
-      PrefetchPart(work.next, int64_t{4} * kBlockTokens * task.head_dim, first / kGroupRows,
-                   (rows.num_rows + kGroupRows - 1) / kGroupRows);
-    }
+    SetQueries(task, rows, first, work);
     AttendBlock(count, work);
     work.prefetch = false;
     if (turn.is_last) close(first, count, work.o);
@@ -193,21 +227,32 @@ BATON_INLINE void AttendGroups(const AttentionTask& task, const TaskRows& rows, 
 template <typename Close>
 BATON_INLINE void AttendOneBlock(const AttentionTask& task, const TaskRows& rows, int64_t block,
                                  int64_t next, const BlockTurn& turn, const Close& close) {
+  const char* next_record = reinterpret_cast<const char*>(RecordOf(task, next));
+  if (task.kv_type == KvType::kQ8) {
+    Q8Work work = {};
+    work.record = Q8RecordAt(RecordOf(task, block), task.head_dim);
+    work.weight_codes = rows.weight_codes;
+    work.next = next_record;
+    work.prefetch = true;
+    PrefetchScales(next_record, task.head_dim);
+    AttendGroups(task, rows, block, turn, work, close);
+    return;
+  }
   const int64_t value_offset = int64_t{kBlockTokens} * task.head_dim;
-  const uint16_t* record = RecordOf(task, block);
+  const uint16_t* record = reinterpret_cast<const uint16_t*>(RecordOf(task, block));
   if (task.widens_blocks && rows.num_rows > (kWidenGroups - 1) * kGroupRows) {
     WidenBlock(record, task.head_dim, rows.widened);
     BlockWork<float> work = {};
     work.keys = rows.widened;
     work.values = rows.widened + value_offset;
-    if (next != block) work.next = reinterpret_cast<const char*>(RecordOf(task, next));
+    if (next != block) work.next = next_record;
     AttendGroups(task, rows, block, turn, work, close);
     return;
   }
   BlockWork<uint16_t> work = {};
   work.keys = record;
   work.values = record + value_offset;
-  work.next = reinterpret_cast<const char*>(RecordOf(task, next));
+  work.next = next_record;
   work.prefetch = true;
   AttendGroups(task, rows, block, turn, work, close);
 }

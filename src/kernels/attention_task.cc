@@ -59,6 +59,7 @@ AttentionTask MakeTask(const KernelTable& table, const AttentionArgs& args,
       .window = layer.sliding_window == 0 ? kNoWindow : layer.sliding_window,
       .blocks = sequence.blocks,
       .record_offset = layer.record_offset + static_cast<size_t>(kv_head) * layer.head_stride,
+      .kv_type = args.layer.kv_type,
       .widens_blocks = table.widens_blocks,
       .scratch = nullptr,
   };

@@ -14,25 +14,33 @@
 namespace baton::BATON_ISA {
 namespace {
 
-BATON_INLINE const uint16_t* RecordOfBlock(const PackEstimatesTask& task, int lane, int half) {
+// A record, with what its type says of it.
+struct EstimatedRecord {
+  const std::byte* at;
+  KvType type;
+  int head_dim;
+
+  // Means of K [head_dim], then of V [head_dim].
+  BATON_INLINE const float* means() const {
+    if (type == KvType::kQ8) return Q8RecordAt(at, head_dim).means;
+    return reinterpret_cast<const float*>(halves() + int64_t{2} * kBlockTokens * head_dim);
+  }
+  BATON_INLINE int far_key(int index) const {
+    return reinterpret_cast<const uint8_t*>(means() + 2 * head_dim)[index];
+  }
+  BATON_INLINE const uint16_t* halves() const { return reinterpret_cast<const uint16_t*>(at); }
+};
+
+BATON_INLINE EstimatedRecord RecordOfBlock(const PackEstimatesTask& task, int lane, int half) {
   const int64_t block = (task.first_block + lane) * task.halves + half;
-  return reinterpret_cast<const uint16_t*>(task.blocks[block] + task.record_offset);
-}
-
-// Means of K [head_dim], then of V [head_dim].
-BATON_INLINE const float* MeansOf(const uint16_t* record, int head_dim) {
-  return reinterpret_cast<const float*>(record + int64_t{2} * kBlockTokens * head_dim);
-}
-
-BATON_INLINE int FarKeyOf(const uint16_t* record, int head_dim, int index) {
-  return reinterpret_cast<const uint8_t*>(MeansOf(record, head_dim) + 2 * head_dim)[index];
+  return {task.blocks[block] + task.record_offset, task.kv_type, task.head_dim};
 }
 
 // 16 components from c on of the mean at `offset` of a lane; with both halves if they share a slab.
 BATON_INLINE f32x16 MeanVector(const PackEstimatesTask& task, int lane, int half, int offset) {
-  const f32x16 mean = Load(MeansOf(RecordOfBlock(task, lane, half), task.head_dim) + offset);
+  const f32x16 mean = Load(RecordOfBlock(task, lane, half).means() + offset);
   if (task.num_far > 0 || task.halves == 1) return mean;
-  const f32x16 other = Load(MeansOf(RecordOfBlock(task, lane, 1), task.head_dim) + offset);
+  const f32x16 other = Load(RecordOfBlock(task, lane, 1).means() + offset);
   return Mul(Add(mean, other), Set1(0.5f));
 }
 
@@ -51,20 +59,31 @@ BATON_INLINE void PackKeyMeans(const PackEstimatesTask& task, int half, float* k
   }
 }
 
+// 16 components of a token's key, from component c on.
+BATON_INLINE f32x16 LoadKey(const EstimatedRecord& record, int c, int token) {
+  if (record.type == KvType::kQ8) {
+    return LoadQ8Key(Q8RecordAt(record.at, record.head_dim), c, token);
+  }
+  uint16_t halves[kLanes];
+  for (int i = 0; i < kLanes; ++i) halves[i] = record.halves()[(c + i) * kBlockTokens + token];
+  return LoadHalf(halves);
+}
+
 // Writes the far keys number `index` of one half to a slab of keys.
 BATON_INLINE void PackFarKeys(const PackEstimatesTask& task, int half, int index, float* keys) {
-  const uint16_t* columns[kStripBlocks];
-  for (int lane = task.begin; lane < task.end; ++lane) {
-    const uint16_t* record = RecordOfBlock(task, lane, half);
-    columns[lane] = record + FarKeyOf(record, task.head_dim, index);
-  }
-  uint16_t halves[kStripBlocks] = {};
-  for (int c = 0; c < task.head_dim; ++c) {
-    for (int lane = task.begin; lane < task.end; ++lane)
-      halves[lane] = columns[lane][c * kBlockTokens];
-    BATON_UNROLL
-    for (int v = 0; v < kBlockVectors; ++v) {
-      Store(keys + c * kStripBlocks + v * kLanes, LoadHalf(halves + v * kLanes));
+  for (int c = 0; c < task.head_dim; c += kLanes) {
+    float by_lane[kStripBlocks][kLanes];
+    for (int lane = 0; lane < kStripBlocks; ++lane) {
+      f32x16 key = Zero();
+      if (lane >= task.begin && lane < task.end) {
+        const EstimatedRecord record = RecordOfBlock(task, lane, half);
+        key = LoadKey(record, c, record.far_key(index));
+      }
+      Store(by_lane[lane], key);
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      float* to = keys + (c + i) * kStripBlocks;
+      for (int lane = 0; lane < kStripBlocks; ++lane) to[lane] = by_lane[lane][i];
     }
   }
 }
@@ -96,12 +115,14 @@ BATON_INLINE void PackFarValues(const PackEstimatesTask& task, int half, int ind
       }
       continue;
     }
-    const uint16_t* record = RecordOfBlock(task, lane, half);
-    const uint16_t* from = record + int64_t{kBlockTokens} * task.head_dim;
-    const int token = FarKeyOf(record, task.head_dim, index);
+    const EstimatedRecord record = RecordOfBlock(task, lane, half);
+    const uint16_t* from = record.halves() + int64_t{kBlockTokens} * task.head_dim;
+    const int token = record.far_key(index);
     for (int c = 0; c < task.head_dim; c += kLanes) {
       Store(values + ValueOffset(task.head_dim, c, lane),
-            LoadHalf(from + ValueOffset(task.head_dim, c, token)));
+            record.type == KvType::kQ8
+                ? LoadQ8Value(Q8RecordAt(record.at, task.head_dim), task.head_dim, c, token)
+                : LoadHalf(from + ValueOffset(task.head_dim, c, token)));
     }
   }
 }

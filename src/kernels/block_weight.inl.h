@@ -23,14 +23,26 @@ BATON_INLINE bool VisibleLogits(const AttentionTask& task, const TaskRows& rows,
   bool is_seen = false;
   for (int r = 0; r < count; ++r) is_seen = is_seen || visible[r].begin < visible[r].end;
   if (!is_seen) return false;
-  BlockWork<uint16_t> work = {};
-  work.keys = RecordOf(task, block);
-  work.head_dim = task.head_dim;
-  work.q = rows.q + int64_t{first} * task.head_dim;
-  work.logits = rows.logits;
-  WithRows(
-      count, [&](auto r)
-                 __attribute__((always_inline)) { LogitsOfVectors<r>(work, 0, kBlockVectors); });
+  if (task.kv_type == KvType::kQ8) {
+    Q8Work work = {};
+    work.record = Q8RecordAt(RecordOf(task, block), task.head_dim);
+    work.head_dim = task.head_dim;
+    work.queries = rows.codes.From(first);
+    work.logits = rows.logits;
+    WithRows(
+        count, [&](auto r) __attribute__((always_inline)) {
+          Q8LogitsOfVectors<r>(work, 0, kBlockVectors);
+        });
+  } else {
+    BlockWork<uint16_t> work = {};
+    work.keys = reinterpret_cast<const uint16_t*>(RecordOf(task, block));
+    work.head_dim = task.head_dim;
+    work.q = rows.q + int64_t{first} * task.head_dim;
+    work.logits = rows.logits;
+    WithRows(
+        count, [&](auto r)
+                   __attribute__((always_inline)) { LogitsOfVectors<r>(work, 0, kBlockVectors); });
+  }
   const f32x16 cap = Set1(task.soft_cap_log2);
   const f32x16 hidden = Set1(kNoMaximum);
   for (int r = 0; r < count; ++r) {

@@ -55,7 +55,8 @@ void WriteKvShare(const KernelContext& context, const KvWriteArgs& args,
   const size_t offset =
       target.record_offset + static_cast<size_t>(share.kv_head) * target.head_stride;
   const int64_t block = share.first_position / kBlockTokens;
-  context.table.kv_write->write(
+  const KvWriteOps& ops = *context.table.kv_write;
+  (target.kv_type == KvType::kQ8 ? ops.write_q8 : ops.write_f16)(
       {.k = args.k.row(share.first_row) + share.kv_head * target.head_dim,
        .v = args.v.row(share.first_row) + share.kv_head * target.head_dim,
        .k_stride = args.k.stride(),
@@ -63,7 +64,7 @@ void WriteKvShare(const KernelContext& context, const KvWriteArgs& args,
        .num_rows = static_cast<int>(share.num_rows),
        .first_token = static_cast<int>(share.first_position % kBlockTokens),
        .head_dim = target.head_dim,
-       .record = reinterpret_cast<uint16_t*>(share.sequence->blocks[block] + offset)});
+       .record = share.sequence->blocks[block] + offset});
 }
 
 void CheckKvWriteArgs(const KvWriteArgs& args) {

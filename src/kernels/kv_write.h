@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/kernel_context.h"
+#include "tensor/kv_record.h"
 #include "tensor/view.h"
 
 namespace baton {
@@ -27,6 +28,7 @@ struct KvTarget {
   int head_dim = 0;
   size_t record_offset = 0;  // bytes from a block's start to the record of (layer, KV head 0)
   size_t head_stride = 0;    // bytes from the record of one KV head to the next
+  KvType kv_type = KvType::kF16;
 };
 
 // Shapes: k, v: [num_rows, num_kv_heads * head_dim] f32.
@@ -36,12 +38,14 @@ struct KvWriteArgs {
   KvTarget target;
 };
 
-// Rounds k and v to binary16 (nearest, ties to even; beyond 65,504 infinity) and writes them into
-// their records (tensor/kv_record.h). When the 64th token of a block is written, the record's f32
-// means follow: the sum of the stored values, tokens ascending, divided by 64. Then its far keys:
-// the tokens of the largest squared distance between stored key and mean (in f32, components
-// ascending), largest first, of equals the lower token.
-// Threads: tasks are the shares below. Memory: allocates nothing.
+// Writes k and v into their records (tensor/kv_record.h). kF16: rounded to binary16 (nearest, ties
+// to even; beyond 65,504 infinity). kQ8: 32 components of a key, or all of a value, share the scale
+// max |x| / 127, and become the nearest integers of x * (127 / max |x|), ties to even; where an x
+// is infinite or not a number the scale is NaN, where all are below 2^-119 it is 0, and the codes
+// are 0. When the 64th token of a block is written, the record's f32 means follow: the sum of the
+// stored values, tokens ascending, divided by 64. Then its far keys: the tokens of the largest
+// squared distance between stored key and mean (in f32, components ascending), largest first, of
+// equals the lower token. Threads: tasks are the shares below. Memory: allocates nothing.
 void WriteKv(const KernelContext& context, const KvWriteArgs& args);
 
 // The rows of one sequence that go into one block, of one KV head: they depend on no others.

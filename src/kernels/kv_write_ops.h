@@ -1,6 +1,7 @@
 // The function of one instruction set behind kernels/kv_write.h: raw pointers, no checks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace baton {
@@ -14,12 +15,13 @@ struct KvWriteTask {
   int num_rows;     // all within one block
   int first_token;  // within the block
   int head_dim;
-  uint16_t* record;  // of tensor/kv_record.h
+  std::byte* record;  // of tensor/kv_record.h
 };
 
 struct KvWriteOps {
-  // Stores the tokens, and the statistics if the last one fills the block.
-  void (*write)(const KvWriteTask& task);
+  // Store the tokens, and the statistics if the last one fills the block.
+  void (*write_f16)(const KvWriteTask& task);
+  void (*write_q8)(const KvWriteTask& task);
 };
 
 namespace portable {

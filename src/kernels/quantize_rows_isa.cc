@@ -2,32 +2,10 @@
 #include "kernels/f32x16.h"
 #include "kernels/i8dot.inl.h"
 #include "kernels/linear_tables.inl.h"
+#include "kernels/quantize.inl.h"
 
 namespace baton::BATON_ISA {
 namespace {
-
-struct BlockCodes {
-  i32x16 first;
-  i32x16 second;
-  float scale;
-};
-
-template <Precision kPrecision>
-BATON_INLINE BlockCodes Quantize(f32x16 first, f32x16 second) {
-  constexpr float kLargest = kPrecision == Precision::kFast ? 127.0f : 32512.0f;
-  constexpr float kSmallestMax = kPrecision == Precision::kFast ? 0x1p-119f : 0x1p-111f;
-  constexpr int32_t kInfinityBits = 0x7f800000;
-  // As integers, the magnitudes of numbers are ordered as the numbers are, infinity and then the
-  // NaNs above them all.
-  const int32_t amax_bits = ReduceMaxInt(MaxInt(AsInt(Abs(first)), AsInt(Abs(second))));
-  const float amax = __builtin_bit_cast(float, amax_bits);
-  if (amax_bits >= kInfinityBits) [[unlikely]] {
-    return {SetInt1(0), SetInt1(0), __builtin_nanf("")};
-  }
-  if (amax < kSmallestMax) return {SetInt1(0), SetInt1(0), 0.0f};
-  const f32x16 inverse = Set1(kLargest / amax);
-  return {RoundToInt(Mul(first, inverse)), RoundToInt(Mul(second, inverse)), amax / kLargest};
-}
 
 BATON_INLINE void StoreFloat(uint32_t* p, float x) {
   *p = __builtin_bit_cast(uint32_t, x);

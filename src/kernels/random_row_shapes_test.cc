@@ -94,18 +94,56 @@ void RandomRowShapesTest::RopeOfShape(Draw& draw) {
   }
 }
 
+// What a record was made of: tokens `cols` floats apart.
+struct WrittenRows {
+  const float* k;
+  const float* v;
+  int64_t cols;
+  int64_t tokens;
+};
+
+// A record of KvType::kF16 in memory that was 0x5a: what was stored, by the layout; and its means.
+void CheckF16Record(const KvRecord& record, const std::byte* at, const WrittenRows& rows) {
+  const auto half = [&](size_t index) {
+    uint16_t bits;
+    std::memcpy(&bits, at + 2 * index, sizeof(bits));
+    return bits;
+  };
+  for (int c = 0; c < record.head_dim; ++c) {
+    float key_sum = 0.0f;
+    float value_sum = 0.0f;
+    for (int t = 0; t < 64; ++t) {
+      const int64_t i = t * rows.cols + c;
+      const uint16_t key = half(record.KeyIndex(c, t));
+      const uint16_t value = half(record.ValueIndex(c, t));
+      ASSERT_EQ(key, t < rows.tokens ? FloatToHalf(rows.k[i]) : 0x5a5a);
+      ASSERT_EQ(value, t < rows.tokens ? FloatToHalf(rows.v[i]) : 0x5a5a);
+      key_sum += HalfToFloat(key);
+      value_sum += HalfToFloat(value);
+    }
+    if (rows.tokens < 64) continue;
+    float means[2];
+    const std::byte* statistics = at + record.StatisticsOffsetBytes();
+    std::memcpy(&means[0], statistics + 4 * c, sizeof(float));
+    std::memcpy(&means[1], statistics + 4 * (record.head_dim + c), sizeof(float));
+    ASSERT_EQ(means[0], key_sum / 64.0f) << "component " << c;
+    ASSERT_EQ(means[1], value_sum / 64.0f) << "component " << c;
+  }
+}
+
 // Pieces of a sequence, written one after the other.
 void RandomRowShapesTest::KvWriteShape(Draw& draw) {
   const int head_dim = 16 * static_cast<int>(draw.Size(16));
   const int num_heads = static_cast<int>(draw.Size(4));
   const int64_t tokens = draw.Size(200);
   const int64_t piece = draw.Size(tokens);
-  const KvRecord record{head_dim};
+  const KvRecord record = {.head_dim = head_dim, .type = draw.Once(3) ? KvType::kQ8 : KvType::kF16};
   const size_t offset = 64 * static_cast<size_t>(draw.Between(0, 3));
   const size_t block_bytes = offset + static_cast<size_t>(num_heads) * record.Bytes();
   const size_t num_blocks = static_cast<size_t>((tokens + 63) / 64);
   SCOPED_TRACE(testing::Message() << "kv_write of " << head_dim << " heads " << num_heads
-                                  << " tokens " << tokens << " by " << piece);
+                                  << " tokens " << tokens << " by " << piece << " type "
+                                  << KvTypeName(record.type));
   const int64_t cols = int64_t{num_heads} * head_dim;
   const std::vector<float> k = RandomInputRows(tokens, cols, draw.random());
   const std::vector<float> v = RandomInputRows(tokens, cols, draw.random());
@@ -126,42 +164,22 @@ void RandomRowShapesTest::KvWriteShape(Draw& draw) {
                                               .num_kv_heads = num_heads,
                                               .head_dim = head_dim,
                                               .record_offset = offset,
-                                              .head_stride = record.Bytes()}});
+                                              .head_stride = record.Bytes(),
+                                              .kv_type = record.type}});
     }
     if (isa == Isa::kPortable) first.assign(memory.data(), memory.data() + memory.size());
     ASSERT_EQ(std::memcmp(memory.data(), first.data(), first.size()), 0) << isa;
   }
-  // What was stored, by the layout; and its means.
+  if (record.type == KvType::kQ8) return;  // kv_write_q8_test.cc
   for (size_t b = 0; b < num_blocks; ++b) {
     for (int h = 0; h < num_heads; ++h) {
-      const std::byte* at =
-          first.data() + b * block_bytes + offset + static_cast<size_t>(h) * record.Bytes();
-      const auto half = [&](int64_t index) {
-        uint16_t bits;
-        std::memcpy(&bits, at + 2 * index, sizeof(bits));
-        return bits;
-      };
-      const int64_t stored = std::min<int64_t>(64, tokens - 64 * static_cast<int64_t>(b));
-      for (int c = 0; c < head_dim; ++c) {
-        float key_sum = 0.0f;
-        float value_sum = 0.0f;
-        for (int t = 0; t < 64; ++t) {
-          const int64_t i = (64 * static_cast<int64_t>(b) + t) * cols + int64_t{h} * head_dim + c;
-          const uint16_t key = half(record.KeyIndex(c, t));
-          const uint16_t value = half(record.ValueIndex(c, t));
-          ASSERT_EQ(key, t < stored ? FloatToHalf(k[static_cast<size_t>(i)]) : 0x5a5a);
-          ASSERT_EQ(value, t < stored ? FloatToHalf(v[static_cast<size_t>(i)]) : 0x5a5a);
-          key_sum += HalfToFloat(key);
-          value_sum += HalfToFloat(value);
-        }
-        if (stored < 64) continue;
-        float means[2];
-        const std::byte* statistics = at + record.StatisticsOffsetBytes();
-        std::memcpy(&means[0], statistics + 4 * c, sizeof(float));
-        std::memcpy(&means[1], statistics + 4 * (head_dim + c), sizeof(float));
-        ASSERT_EQ(means[0], key_sum / 64.0f) << "component " << c;
-        ASSERT_EQ(means[1], value_sum / 64.0f) << "component " << c;
-      }
+      const size_t at = b * block_bytes + offset + static_cast<size_t>(h) * record.Bytes();
+      const int64_t from = 64 * static_cast<int64_t>(b) * cols + int64_t{h} * head_dim;
+      CheckF16Record(record, first.data() + at,
+                     {.k = k.data() + from,
+                      .v = v.data() + from,
+                      .cols = cols,
+                      .tokens = std::min<int64_t>(64, tokens - 64 * static_cast<int64_t>(b))});
     }
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Whether each row has seen a key: [num_rows], behind the arrays of LayOut.
 BATON_INLINE uint8_t* SeenOf(const TaskRows& rows) {
-  return reinterpret_cast<uint8_t*>(rows.merged_l + (rows.num_rows + kLanes - 1) / kLanes * kLanes);
+  return rows.end;
 }
 
 // Merges (o, m, l) of a row into its merged ones.

@@ -35,6 +35,7 @@ constexpr int64_t PackedStripFloats(int head_dim, int num_slabs) {
 struct PackEstimatesTask {
   const std::byte* const* blocks;  // of 64 tokens, of the sequence
   size_t record_offset;            // of (layer, head)
+  KvType kv_type;
   int head_dim;
   int halves;           // blocks of 64 tokens in a selection block: 1 or 2
   int num_far;          // far keys per 64 tokens; 0: the mean alone

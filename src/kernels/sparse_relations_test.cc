@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/isa.h"
@@ -62,7 +63,7 @@ SparseRun RowsOf(const SparseRun& all, const SparseProblem& problem, int64_t fir
   return part;
 }
 
-class SparseRelationsTest : public testing::Test {
+class SparseRelationsTest : public testing::TestWithParam<KvType> {
  protected:
   KernelContext Context() { return {.table = KernelsFor(BestIsa()), .pool = *pool_}; }
 
@@ -70,9 +71,10 @@ class SparseRelationsTest : public testing::Test {
 };
 
 // A layer or head with a share of its own chooses as if the rule had that share.
-TEST_F(SparseRelationsTest, SharesOfLayersAndHeadsAreThoseOfTheRule) {
+TEST_P(SparseRelationsTest, SharesOfLayersAndHeadsAreThoseOfTheRule) {
   const int64_t length = 1250;
-  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length}));
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length}),
+                              GetParam());
   ASSERT_EQ(kShape.num_kv_heads, 2);
   SparsePolicy own = Selective();
   own.rule = SelectionRule::kShare;
@@ -101,9 +103,10 @@ TEST_F(SparseRelationsTest, SharesOfLayersAndHeadsAreThoseOfTheRule) {
   EXPECT_NE(chosen(own, 4, 1), chosen(own, 3, 1));
 }
 
-TEST_F(SparseRelationsTest, Conformance05WhatIsDenseHasTheBitsOfTheDenseKernel) {
+TEST_P(SparseRelationsTest, Conformance05WhatIsDenseHasTheBitsOfTheDenseKernel) {
   const int64_t length = 1250;
-  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length}));
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length}),
+                              GetParam());
   const SparsePolicy base = Selective();
   std::vector<SparsePolicy> dense(6, base);
   dense[0].alpha = 0.0f;
@@ -149,8 +152,8 @@ TEST_F(SparseRelationsTest, Conformance05WhatIsDenseHasTheBitsOfTheDenseKernel) 
 }
 
 // A dense KV head has the bits of dense attention, and the others do not notice.
-TEST_F(SparseRelationsTest, DenseHeadsLeaveTheOthersAlone) {
-  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = 900}));
+TEST_P(SparseRelationsTest, DenseHeadsLeaveTheOthersAlone) {
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = 900}), GetParam());
   const SparseRows rows = {.first = 0, .count = 900, .prompt = 900, .layer = 2};
   SparsePolicy policy = Selective();
   const SparseRun sparse = RunSparse(Context(), problem, policy, problem.Layer(), rows);
@@ -170,7 +173,7 @@ TEST_F(SparseRelationsTest, DenseHeadsLeaveTheOthersAlone) {
   }
 }
 
-TEST_F(SparseRelationsTest, EveryInstructionSetGivesTheSameBits) {
+TEST_P(SparseRelationsTest, EveryInstructionSetGivesTheSameBits) {
   struct Case {
     AttentionShape shape;
     int64_t num_tokens;
@@ -190,7 +193,8 @@ TEST_F(SparseRelationsTest, EveryInstructionSetGivesTheSameBits) {
       const SparseProblem problem(MakeSparseInputs({.shape = c.shape,
                                                     .num_tokens = c.num_tokens,
                                                     .seed = seed,
-                                                    .query_range = c.query_range}));
+                                                    .query_range = c.query_range}),
+                                  GetParam());
       AttentionLayer layer = problem.Layer();
       layer.soft_cap = c.soft_cap;
       layer.sliding_window = c.sliding;
@@ -214,9 +218,10 @@ TEST_F(SparseRelationsTest, EveryInstructionSetGivesTheSameBits) {
 }
 
 // Chance is a function of seed and place, and all blocks have the same.
-TEST_F(SparseRelationsTest, RandomEnergiesAreThoseOfTheirPlace) {
+TEST_P(SparseRelationsTest, RandomEnergiesAreThoseOfTheirPlace) {
   const int64_t length = 2600;
-  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 9}));
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 9}),
+                              GetParam());
   SparsePolicy policy = Policies()[6];
   policy.share = 0.25;
   policy.energy_seed = 11;
@@ -246,8 +251,9 @@ TEST_F(SparseRelationsTest, RandomEnergiesAreThoseOfTheirPlace) {
   EXPECT_FALSE(SameRuns(RunSparse(Context(), problem, policy, problem.Layer(), rows), run));
 }
 
-TEST_F(SparseRelationsTest, Conformance11PlacesOfBlocksChangeNothing) {
-  SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = 1100, .seed = 6}));
+TEST_P(SparseRelationsTest, Conformance11PlacesOfBlocksChangeNothing) {
+  SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = 1100, .seed = 6}),
+                        GetParam());
   const SparseRows rows = {.first = 0, .count = 1100, .prompt = 1100};
   for (const SparsePolicy& policy : Policies()) {
     const SparseRun want = RunSparse(Context(), problem, policy, problem.Layer(), rows);
@@ -272,9 +278,10 @@ TEST_F(SparseRelationsTest, Conformance11PlacesOfBlocksChangeNothing) {
   }
 }
 
-TEST_F(SparseRelationsTest, Conformance12ChunksOfWholeTilesChangeNothing) {
+TEST_P(SparseRelationsTest, Conformance12ChunksOfWholeTilesChangeNothing) {
   const int64_t length = 1333;
-  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 7}));
+  const SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 7}),
+                              GetParam());
   for (const SparsePolicy& policy : Policies()) {
     const int64_t tile = TilePositions(policy, kShape.GroupSize());
     AttentionLayer layer = problem.Layer();
@@ -297,12 +304,13 @@ TEST_F(SparseRelationsTest, Conformance12ChunksOfWholeTilesChangeNothing) {
 }
 
 // Two prompts with the same first 512 tokens: the second finds these blocks in place.
-TEST_F(SparseRelationsTest, Conformance12SharedPrefixChangesNothing) {
-  SparseProblem first(MakeSparseInputs({.shape = kShape, .num_tokens = 700, .seed = 8}));
+TEST_P(SparseRelationsTest, Conformance12SharedPrefixChangesNothing) {
+  SparseProblem first(MakeSparseInputs({.shape = kShape, .num_tokens = 700, .seed = 8}),
+                      GetParam());
   SparseInputs inputs = MakeSparseInputs({.shape = kShape, .num_tokens = 1000, .seed = 9});
   std::copy_n(first.inputs().k.begin(), 512 * inputs.kv_cols(), inputs.k.begin());
   std::copy_n(first.inputs().v.begin(), 512 * inputs.kv_cols(), inputs.v.begin());
-  SparseProblem second(std::move(inputs));
+  SparseProblem second(std::move(inputs), GetParam());
   for (const SparsePolicy& policy : Policies()) {
     const SparseRows rest = {.first = 512, .count = 488, .prompt = 1000};
     const SparseRun want = RowsOf(RunSparse(Context(), second, policy, second.Layer(),
@@ -315,10 +323,13 @@ TEST_F(SparseRelationsTest, Conformance12SharedPrefixChangesNothing) {
 }
 
 // A prompt, a chunk of another, and a third sequence's prompt with its answer behind, in one call.
-TEST_F(SparseRelationsTest, Conformance13BatchesAndThreadsChangeNothing) {
-  const SparseProblem a(MakeSparseInputs({.shape = kShape, .num_tokens = 600, .seed = 10}));
-  const SparseProblem b(MakeSparseInputs({.shape = kShape, .num_tokens = 900, .seed = 11}));
-  const SparseProblem c(MakeSparseInputs({.shape = kShape, .num_tokens = 530, .seed = 12}));
+TEST_P(SparseRelationsTest, Conformance13BatchesAndThreadsChangeNothing) {
+  const SparseProblem a(MakeSparseInputs({.shape = kShape, .num_tokens = 600, .seed = 10}),
+                        GetParam());
+  const SparseProblem b(MakeSparseInputs({.shape = kShape, .num_tokens = 900, .seed = 11}),
+                        GetParam());
+  const SparseProblem c(MakeSparseInputs({.shape = kShape, .num_tokens = 530, .seed = 12}),
+                        GetParam());
   const int64_t cols = a.inputs().q_cols();
   struct Part {
     const SparseProblem* problem;
@@ -379,11 +390,12 @@ TEST_F(SparseRelationsTest, Conformance13BatchesAndThreadsChangeNothing) {
   }
 }
 
-TEST_F(SparseRelationsTest, Conformance14LaterTokensChangeNothing) {
+TEST_P(SparseRelationsTest, Conformance14LaterTokensChangeNothing) {
   const int64_t length = 900;
   for (const SparsePolicy& policy : Policies()) {
     const int64_t tile = TilePositions(policy, kShape.GroupSize());
-    SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 13}));
+    SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 13}),
+                          GetParam());
     const SparseRows rows = {.first = 0, .count = length, .prompt = length};
     const SparseRun before = RunSparse(Context(), problem, policy, problem.Layer(), rows);
     const int64_t changed = 15 * tile;  // first token of a tile
@@ -400,9 +412,10 @@ TEST_F(SparseRelationsTest, Conformance14LaterTokensChangeNothing) {
   }
 }
 
-TEST_F(SparseRelationsTest, Conformance15RollbackAndRefillChangesNothing) {
+TEST_P(SparseRelationsTest, Conformance15RollbackAndRefillChangesNothing) {
   const int64_t length = 700;
-  SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 14}));
+  SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 14}),
+                        GetParam());
   const SparseRows rows = {.first = 0, .count = length, .prompt = length};
   for (const SparsePolicy& policy : Policies()) {
     const SparseRun want = RunSparse(Context(), problem, policy, problem.Layer(), rows);
@@ -421,9 +434,10 @@ TEST_F(SparseRelationsTest, Conformance15RollbackAndRefillChangesNothing) {
 }
 
 // A query that is not a number spoils its own row, and has no say in what the tile keeps.
-TEST_F(SparseRelationsTest, QueriesThatAreNotNumbersHaveNoVote) {
+TEST_P(SparseRelationsTest, QueriesThatAreNotNumbersHaveNoVote) {
   const int64_t length = 500;
-  SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 15}));
+  SparseProblem problem(MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 15}),
+                        GetParam());
   const SparseRows rows = {.first = 0, .count = length, .prompt = length};
   const int64_t cols = problem.inputs().q_cols();
   for (const SparsePolicy& policy : Policies()) {
@@ -441,7 +455,7 @@ TEST_F(SparseRelationsTest, QueriesThatAreNotNumbersHaveNoVote) {
 }
 
 // Prompts at the edges of blocks, and prompts of one token all along.
-TEST_F(SparseRelationsTest, ShortAndUniformPrompts) {
+TEST_P(SparseRelationsTest, ShortAndUniformPrompts) {
   for (const int64_t length : {1, 63, 64, 65, 128, 129}) {
     SparseInputs inputs = MakeSparseInputs({.shape = kShape, .num_tokens = length, .seed = 16});
     for (int64_t t = 1; t < length; ++t) {
@@ -449,20 +463,33 @@ TEST_F(SparseRelationsTest, ShortAndUniformPrompts) {
       std::copy_n(inputs.v.begin(), inputs.kv_cols(), inputs.v.begin() + t * inputs.kv_cols());
       std::copy_n(inputs.q.begin(), inputs.q_cols(), inputs.q.begin() + t * inputs.q_cols());
     }
-    const SparseProblem problem(std::move(inputs));
+    const SparseProblem problem(std::move(inputs), GetParam());
     for (SparsePolicy policy : Policies()) {
       policy.last_tiles = 0;
       const SparseRun run = RunSparse(Context(), problem, policy, problem.Layer(),
                                       {.first = 0, .count = length, .prompt = length});
-      // Whatever is kept, the output is the one value there is.
+      // Whatever is kept, the output is the one value there is, or what its codes can say of it.
+      const auto& v = problem.inputs().v;
+      const float step = GetParam() == KvType::kF16
+                             ? 0.0f
+                             : std::fabs(*std::max_element(
+                                   v.begin(), v.end(),
+                                   [](float a, float b) { return std::fabs(a) < std::fabs(b); })) /
+                                   127;
       for (int64_t i = 0; i < static_cast<int64_t>(run.out.size()); ++i) {
         const int64_t head = i % problem.inputs().q_cols() / 64;
         const float value = problem.inputs().v[static_cast<size_t>(head / 3 * 64 + i % 64)];
-        ASSERT_NEAR(run.out[static_cast<size_t>(i)], value, 1e-5f * (1 + std::fabs(value)));
+        ASSERT_NEAR(run.out[static_cast<size_t>(i)], value,
+                    step / 2 + 1e-5f * (1 + std::fabs(value)));
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, SparseRelationsTest, testing::Values(KvType::kF16, KvType::kQ8),
+                         [](const testing::TestParamInfo<KvType>& type) {
+                           return std::string(KvTypeName(type.param));
+                         });
 
 }  // namespace
 }  // namespace baton

@@ -11,6 +11,7 @@
 
 #include "kernels/attention_decode.h"
 #include "kernels/attention_prefill.h"
+#include "kernels/test_q8.h"
 #include "tensor/aligned_buffer.h"
 #include "tensor/half.h"
 
@@ -21,6 +22,7 @@ struct AttentionProblemArgs {
   int64_t num_tokens = 0;
   uint32_t seed = 1;
   float query_range = 1.0f;
+  KvType kv_type = KvType::kF16;
 };
 
 // One sequence with queries for all of its tokens. Unused slots of the last block hold NaN.
@@ -29,7 +31,7 @@ class AttentionProblem {
   explicit AttentionProblem(const AttentionProblemArgs& args)
       : shape_(args.shape),
         num_tokens_(args.num_tokens),
-        layout_{args.shape.head_dim},
+        layout_{.head_dim = args.shape.head_dim, .type = args.kv_type},
         q_(static_cast<size_t>(num_tokens_ * q_cols())),
         keys_(static_cast<size_t>(num_tokens_ * args.shape.num_kv_heads * args.shape.head_dim)),
         values_(keys_.size()) {
@@ -56,18 +58,20 @@ class AttentionProblem {
     }
   }
 
-  // The floats of a token's key and value; call StoreToken after a change.
+  // The floats of a token's key and value; call StoreToken after a change. With KvType::kQ8 they
+  // are what codes are made of.
   float* Key(int64_t token, int kv_head) { return keys_.data() + Offset(token, kv_head); }
   float* Value(int64_t token, int kv_head) { return values_.data() + Offset(token, kv_head); }
 
   void StoreToken(int64_t token, int kv_head) {
-    uint16_t* record =
-        reinterpret_cast<uint16_t*>(blocks_[static_cast<size_t>(token / kBlockTokens)] +
-                                    kRecordOffset + static_cast<size_t>(kv_head) * layout_.Bytes());
+    std::byte* record = blocks_[static_cast<size_t>(token / kBlockTokens)] + kRecordOffset +
+                        static_cast<size_t>(kv_head) * layout_.Bytes();
     const int slot = static_cast<int>(token % kBlockTokens);
+    if (layout_.type == KvType::kQ8) return StoreCodes(token, kv_head, slot, record);
+    uint16_t* halves = reinterpret_cast<uint16_t*>(record);
     for (int c = 0; c < shape_.head_dim; ++c) {
-      record[layout_.KeyIndex(c, slot)] = FloatToHalf(Key(token, kv_head)[c]);
-      record[layout_.ValueIndex(c, slot)] = FloatToHalf(Value(token, kv_head)[c]);
+      halves[layout_.KeyIndex(c, slot)] = FloatToHalf(Key(token, kv_head)[c]);
+      halves[layout_.ValueIndex(c, slot)] = FloatToHalf(Value(token, kv_head)[c]);
     }
   }
 
@@ -92,11 +96,34 @@ class AttentionProblem {
   AttentionLayer Layer() const {
     return {.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)),
             .record_offset = kRecordOffset,
-            .head_stride = layout_.Bytes()};
+            .head_stride = layout_.Bytes(),
+            .kv_type = layout_.type};
   }
 
  private:
   static constexpr size_t kRecordOffset = 128;
+
+  // The numbers that the codes of a token stand for.
+  void StoreCodes(int64_t token, int kv_head, int slot, std::byte* record) {
+    uint8_t* codes = reinterpret_cast<uint8_t*>(record);
+    const size_t dim = static_cast<size_t>(shape_.head_dim);
+    for (size_t first = 0; first < dim; first += kKeyScaleGroup) {
+      const size_t count = std::min(dim - first, size_t{kKeyScaleGroup});
+      const Q8Numbers key = ToQ8({Key(token, kv_head) + first, count});
+      for (size_t i = 0; i < count; ++i) {
+        codes[layout_.KeyCodeBytes(static_cast<int>(first + i), slot)] =
+            static_cast<uint8_t>(key.codes[i] + 128);
+      }
+      std::memcpy(record + layout_.KeyScaleBytes(static_cast<int>(first) / kKeyScaleGroup, slot),
+                  &key.scale, sizeof(float));
+    }
+    const Q8Numbers value = ToQ8({Value(token, kv_head), dim});
+    for (size_t i = 0; i < dim; ++i) {
+      codes[layout_.ValueCodeBytes(static_cast<int>(i), slot)] =
+          static_cast<uint8_t>(value.codes[i]);
+    }
+    std::memcpy(record + layout_.ValueScaleBytes(slot), &value.scale, sizeof(float));
+  }
 
   size_t BlockBytes() const {
     return kRecordOffset + static_cast<size_t>(shape_.num_kv_heads) * layout_.Bytes() + 64;

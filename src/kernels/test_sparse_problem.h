@@ -79,7 +79,8 @@ inline SparseInputs MakeSparseInputs(const SparseInputsArgs& args) {
 // A sequence's blocks in memory that is otherwise NaN. Blocks are written up to num_written tokens.
 class SparseProblem {
  public:
-  explicit SparseProblem(SparseInputs inputs) : inputs_(std::move(inputs)) {
+  explicit SparseProblem(SparseInputs inputs, KvType kv_type = KvType::kF16)
+      : inputs_(std::move(inputs)), kv_type_(kv_type) {
     std::vector<size_t> order(NumBlocks());
     std::iota(order.begin(), order.end(), size_t{0});
     PlaceBlocks(order);
@@ -106,7 +107,8 @@ class SparseProblem {
                         .num_kv_heads = inputs_.shape.num_kv_heads,
                         .head_dim = inputs_.shape.head_dim,
                         .record_offset = kRecordOffset,
-                        .head_stride = Record().Bytes()}});
+                        .head_stride = Record().Bytes(),
+                        .kv_type = kv_type_}});
   }
 
   // Reads the first `count` blocks from another problem's memory from now on.
@@ -121,14 +123,15 @@ class SparseProblem {
   const std::byte* const* blocks() const { return blocks_.data(); }
   std::byte* const* mutable_blocks() { return blocks_.data(); }
   size_t NumBlocks() const { return static_cast<size_t>((num_tokens() + 63) / 64); }
-  KvRecord Record() const { return {inputs_.shape.head_dim}; }
+  KvRecord Record() const { return {.head_dim = inputs_.shape.head_dim, .type = kv_type_}; }
   size_t BlockBytes() const {
     return kRecordOffset + static_cast<size_t>(inputs_.shape.num_kv_heads) * Record().Bytes() + 64;
   }
   AttentionLayer Layer() const {
     return {.scale = 1.0f / std::sqrt(static_cast<float>(inputs_.shape.head_dim)),
             .record_offset = kRecordOffset,
-            .head_stride = Record().Bytes()};
+            .head_stride = Record().Bytes(),
+            .kv_type = kv_type_};
   }
 
   // The reference's arguments for rows [first, first + count), without what the policy says.
@@ -151,6 +154,7 @@ class SparseProblem {
   static constexpr size_t kRecordOffset = 128;
 
   SparseInputs inputs_;
+  KvType kv_type_;
   AlignedBuffer<std::byte> memory_;
   std::vector<std::byte*> blocks_;
 };
