@@ -1,5 +1,5 @@
 // Attention of `baton bench kernels`: prefill of the last 512 tokens of a past, and decode of the
-// next token.
+// next token, over caches of each type.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@ class AttentionSubject {
  public:
   struct Shape {
     AttentionShape heads;
+    KvType kv_type = KvType::kF16;
     int64_t num_sequences = 1;
     int64_t num_rows = 1;  // of each sequence
     int64_t num_keys = 1;
@@ -32,8 +33,8 @@ class AttentionSubject {
 
   static Result<AttentionSubject> Make(const Shape& shape) {
     AttentionSubject subject(shape);
-    const KvRecord record{shape.heads.head_dim};
-    const size_t block_bytes = record.Bytes() * static_cast<size_t>(shape.heads.num_kv_heads);
+    const size_t block_bytes =
+        subject.Record().Bytes() * static_cast<size_t>(shape.heads.num_kv_heads);
     const size_t blocks_each =
         static_cast<size_t>((shape.num_keys + kBlockTokens - 1) / kBlockTokens);
     const size_t num_blocks = blocks_each * static_cast<size_t>(shape.num_sequences);
@@ -110,22 +111,23 @@ class AttentionSubject {
   }
   // Keys and values, without the statistics of the blocks.
   double KvBytes() const {
-    return static_cast<double>(shape_.num_sequences * shape_.num_keys * shape_.heads.num_kv_heads *
-                               shape_.heads.head_dim) *
-           4;
+    return static_cast<double>(shape_.num_sequences * shape_.num_keys * shape_.heads.num_kv_heads) *
+           (static_cast<double>(Record().StatisticsOffsetBytes()) / kBlockTokens);
   }
 
  private:
   explicit AttentionSubject(const Shape& shape) : shape_(shape) {}
 
+  KvRecord Record() const { return {.head_dim = shape_.heads.head_dim, .type = shape_.kv_type}; }
   int64_t num_rows() const { return shape_.num_sequences * shape_.num_rows; }
   int64_t cols() const { return int64_t{shape_.heads.num_heads} * shape_.heads.head_dim; }
 
   AttentionLayer Layer(int first_kv_head) const {
-    const size_t record_bytes = KvRecord{shape_.heads.head_dim}.Bytes();
+    const size_t record_bytes = Record().Bytes();
     return {.scale = 1.0f / std::sqrt(static_cast<float>(shape_.heads.head_dim)),
             .record_offset = record_bytes * static_cast<size_t>(first_kv_head),
-            .head_stride = record_bytes};
+            .head_stride = record_bytes,
+            .kv_type = shape_.kv_type};
   }
 
   // Some blocks of random numbers, again and again.
@@ -133,10 +135,21 @@ class AttentionSubject {
     constexpr size_t kDistinctBlocks = 37;
     const size_t distinct = std::min(memory_.size(), kDistinctBlocks * block_bytes);
     FillHalves(3, {reinterpret_cast<uint16_t*>(memory_.data()), distinct / sizeof(uint16_t)});
+    if (shape_.kv_type == KvType::kQ8) FillScales(distinct);
     for (size_t done = distinct; done < memory_.size();) {
       const size_t size = std::min(done, memory_.size() - done);
       std::memcpy(memory_.data() + done, memory_.data(), size);
       done += size;
+    }
+  }
+
+  // The scales of the first `bytes` of memory, which is whole records: numbers from 1/256 to 2/256.
+  void FillScales(size_t bytes) {
+    const KvRecord record = Record();
+    const size_t count = static_cast<size_t>(record.KeyScaleGroups() + 1) * kBlockTokens;
+    for (size_t at = 0; at < bytes; at += record.Bytes()) {
+      float* scales = reinterpret_cast<float*>(memory_.data() + at + record.KeyScaleBytes(0, 0));
+      for (size_t i = 0; i < count; ++i) scales[i] = static_cast<float>(16 + i * 5 % 16) / 4096.0f;
     }
   }
 
@@ -176,6 +189,7 @@ TimedWork WorkOf(const KernelSuiteContext& context, const KernelContext& kernels
                     .macs = subject.Macs(),
                     .bytes = shape.is_decode ? subject.KvBytes() : 0};
   work.row.operation = shape.is_decode ? "decode-attention" : "prefill-attention";
+  work.row.type = KvTypeName(shape.kv_type);
   work.row.isa = kernels.table.isa;
   work.row.num_threads = kernels.pool.num_threads();
   work.row.shape = {{"sequences", shape.num_sequences},
@@ -203,9 +217,9 @@ KernelRow TimeSubject(const KernelSuiteContext& context, const KernelContext& ke
 
 Result<> BenchOne(const KernelSuiteContext& context, AttentionSubject::Shape shape) {
   shape.max_threads = std::max(2, context.kernels.pool.num_threads());
-  context.progress(fmt::format("{} attention, head size {}, {} keys",
-                               shape.is_decode ? "decode" : "prefill", shape.heads.head_dim,
-                               shape.num_keys));
+  context.progress(fmt::format("{} attention, {}, head size {}, {} keys",
+                               shape.is_decode ? "decode" : "prefill", KvTypeName(shape.kv_type),
+                               shape.heads.head_dim, shape.num_keys));
   Result<AttentionSubject> subject = AttentionSubject::Make(shape);
   if (!subject) return Forward(subject);
   context.report.rows.push_back(TimeSubject(context, context.kernels, *subject));
@@ -222,13 +236,15 @@ Result<> BenchOne(const KernelSuiteContext& context, AttentionSubject::Shape sha
 
 // As many sequences as it takes that no cache holds their keys and values.
 int64_t SequencesBehindCaches(const KernelSuiteContext& context, const AttentionShape& heads,
-                              int64_t num_keys) {
-  const int64_t bytes = num_keys * heads.num_kv_heads * heads.head_dim * 4;
+                              KvType kv_type, int64_t num_keys) {
+  const KvRecord record = {.head_dim = heads.head_dim, .type = kv_type};
+  const int64_t bytes =
+      num_keys / kBlockTokens * heads.num_kv_heads * static_cast<int64_t>(record.Bytes());
   return std::max<int64_t>(1, static_cast<int64_t>(context.BytesBehindCaches()) / bytes);
 }
 
 // Prefill of the last 512 tokens of a past.
-Result<> BenchPrefill(const KernelSuiteContext& context) {
+Result<> BenchPrefill(const KernelSuiteContext& context, KvType kv_type) {
   const bool is_quick = context.options.is_quick;
   constexpr AttentionShape kHeads[] = {
       {3, 1, 64}, {4, 1, 128}, {4, 1, 256}, {4, 1, 80}, {4, 1, 96}};
@@ -236,8 +252,10 @@ Result<> BenchPrefill(const KernelSuiteContext& context) {
     for (const int64_t num_keys : {512, 4096, 16384}) {
       if (is_quick && num_keys > 512) continue;
       const int64_t num_rows = is_quick ? 20 : 512;
-      Result<> done = BenchOne(
-          context, {.heads = heads, .num_rows = num_rows, .num_keys = is_quick ? 70 : num_keys});
+      Result<> done = BenchOne(context, {.heads = heads,
+                                         .kv_type = kv_type,
+                                         .num_rows = num_rows,
+                                         .num_keys = is_quick ? 70 : num_keys});
       if (!done) return done;
     }
   }
@@ -245,7 +263,7 @@ Result<> BenchPrefill(const KernelSuiteContext& context) {
 }
 
 // Decode of a token, behind keys that lie in a cache and such as do not.
-Result<> BenchDecode(const KernelSuiteContext& context) {
+Result<> BenchDecode(const KernelSuiteContext& context, KvType kv_type) {
   const bool is_quick = context.options.is_quick;
   constexpr AttentionShape kHeads[] = {{9, 3, 64}, {32, 8, 64}, {32, 8, 128}, {4, 1, 256}};
   for (const AttentionShape& heads : kHeads) {
@@ -253,10 +271,12 @@ Result<> BenchDecode(const KernelSuiteContext& context) {
       if (is_quick && num_keys > 4096) continue;
       const bool is_long = num_keys > 4096;
       Result<> done = BenchOne(
-          context, {.heads = heads,
-                    .num_sequences = is_long ? SequencesBehindCaches(context, heads, num_keys) : 1,
-                    .num_keys = is_quick ? 70 : num_keys,
-                    .is_decode = true});
+          context,
+          {.heads = heads,
+           .kv_type = kv_type,
+           .num_sequences = is_long ? SequencesBehindCaches(context, heads, kv_type, num_keys) : 1,
+           .num_keys = is_quick ? 70 : num_keys,
+           .is_decode = true});
       if (!done) return done;
     }
   }
@@ -266,10 +286,14 @@ Result<> BenchDecode(const KernelSuiteContext& context) {
 }  // namespace
 
 Result<> BenchAttention(const KernelSuiteContext& context) {
-  if (context.options.has_prefill_attention) {
-    if (Result<> done = BenchPrefill(context); !done) return done;
+  for (const KvType kv_type : context.options.kv_types) {
+    if (context.options.has_prefill_attention) {
+      if (Result<> done = BenchPrefill(context, kv_type); !done) return done;
+    }
+    if (!context.options.has_decode_attention) continue;
+    if (Result<> done = BenchDecode(context, kv_type); !done) return done;
   }
-  return context.options.has_decode_attention ? BenchDecode(context) : Result<>();
+  return {};
 }
 
 }  // namespace baton

@@ -18,6 +18,7 @@
 #include "kernels/attention.h"
 #include "kernels/precision.h"
 #include "tensor/dtype.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 
@@ -44,6 +45,7 @@ struct KernelSuiteOptions {
   bool has_row_operations = true;
   std::vector<DType> types = {};
   std::vector<Precision> precisions = {};
+  std::vector<KvType> kv_types = {KvType::kF16, KvType::kQ8};  // of dense attention
   // Instead of the usual ones, for linear layers; empty: the usual ones.
   std::vector<LinearExtents> shapes = {};
   // Of SparseLengths; empty: all of them.

@@ -78,7 +78,7 @@ class ModelRig {
     Result<std::unique_ptr<ThreadPool>> threads = ThreadPool::Make(num_threads);
     if (!threads) return Forward(threads);
     rig->threads_ = *std::move(threads);
-    const Result<BlockLayout> layout = KvLayoutOf(model.spec());
+    const Result<BlockLayout> layout = KvLayoutOf(model.spec(), options.kv_type);
     if (!layout) return Forward(layout);
     Result<BlockPool> pool =
         BlockPool::Make(*layout, static_cast<int32_t>(ExtentOf(options).num_blocks));
@@ -104,7 +104,7 @@ class ModelRig {
       plans.back().sequences[0].logits = is_last ? LogitRows::kLast : LogitRows::kNone;
       const WorkRows rows = {
           .first_position = done, .num_rows = count, .num_logit_rows = is_last ? 1 : 0};
-      work = work + WorkOfStep(model_, options_.precision, {&rows, 1});
+      work = work + WorkOfStep(model_, policy(), {&rows, 1});
       done += count;
     }
     ModelRow row;
@@ -135,13 +135,15 @@ class ModelRig {
     row.phase = BenchPhase::kDecode;
     row.num_sequences = num_sequences;
     row.depth = depth;
-    return Time(std::move(row), {{std::move(plan)},
-                                 WorkOfStep(model_, options_.precision, rows),
-                                 std::move(memory),
-                                 num_sequences});
+    return Time(
+        std::move(row),
+        {{std::move(plan)}, WorkOfStep(model_, policy(), rows), std::move(memory), num_sequences});
   }
 
  private:
+  WorkPolicy policy() const {
+    return {.precision = options_.precision, .kv_type = options_.kv_type};
+  }
   ModelRig(const Model& model, const ModelSuiteOptions& options)
       : model_(model), options_(options) {}
 
@@ -279,6 +281,7 @@ Result<> CheckNeeds(const GgufFile& file, const ModelSpec& spec, const ModelSuit
   Result<MemoryNeeds> needs =
       EstimateMemory(file, spec,
                      {.kv_tokens = extent.max_context,
+                      .kv_type = options.kv_type,
                       .step = StepOptionsOf(options),
                       .num_threads = static_cast<int>(Largest(options.threads))});
   if (!needs) return Forward(needs);
@@ -313,6 +316,7 @@ Result<ModelReport> BenchModel(const ModelSuiteOptions& options, const BenchProg
   report.weight_types = TypesOf(*file);
   report.isa = options.isa;
   report.precision = options.precision;
+  report.kv_type = options.kv_type;
   report.chunk_tokens = options.chunk_tokens;
   if (Result<> fits = CheckNeeds(*file, *spec, options, report); !fits) return Forward(fits);
   if (const int64_t most = ExtentOf(options).max_context; most > spec->trained_context) {

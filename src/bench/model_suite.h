@@ -27,6 +27,7 @@ struct ModelSuiteOptions {
   std::string path = {};
   Isa isa = Isa::kPortable;
   Precision precision = Precision::kFast;
+  KvType kv_type = KvType::kF16;
   std::vector<int64_t> prompts = {};  // tokens
   std::vector<int64_t> depths = {};   // tokens in the cache before a step of decode
   std::vector<int64_t> batches = {};  // sequences that decode together, at the first of the depths
@@ -63,6 +64,7 @@ struct ModelReport {
   std::string weight_types;  // "Q4_1 x 211, Q6_K x 1"
   Isa isa = Isa::kPortable;
   Precision precision = Precision::kFast;
+  KvType kv_type = KvType::kF16;
   int64_t chunk_tokens = 0;
   bool is_packed = false;  // the weights are those of the packed file
   double load_seconds = 0;

@@ -41,7 +41,7 @@ TEST(ModelWorkTest, CountsWhatTheSizesSay) {
 
   // Three rows behind five tokens see 6 + 7 + 8 keys; one of them has logits.
   const WorkRows prefill = {.first_position = 5, .num_rows = 3, .num_logit_rows = 1};
-  const ModelWork work = WorkOfStep(model, Precision::kFast, {&prefill, 1});
+  const ModelWork work = WorkOfStep(model, {}, {&prefill, 1});
   EXPECT_EQ(work.integer_macs, 0);
   EXPECT_EQ(work.float_macs,
             3 * kLayerMacs + 3 * kBeforeMacs + kAfterMacs + 2 * 21 * kPairMacs + kOutputMacs);
@@ -49,14 +49,14 @@ TEST(ModelWorkTest, CountsWhatTheSizesSay) {
 
   // Without logits the last layer ends with its keys and values.
   const WorkRows chunk = {.first_position = 5, .num_rows = 3, .num_logit_rows = 0};
-  const ModelWork part = WorkOfStep(model, Precision::kFast, {&chunk, 1});
+  const ModelWork part = WorkOfStep(model, {}, {&chunk, 1});
   EXPECT_EQ(part.float_macs, 3 * kLayerMacs + 3 * kBeforeMacs + 21 * kPairMacs);
   EXPECT_EQ(part.bytes, 4 * (kLayerMacs + kBeforeMacs) + 8 * kTokenBytes);
 
   // Two sequences share the weights, not the cache.
   const WorkRows decode[] = {{.first_position = 0, .num_rows = 1, .num_logit_rows = 1},
                              {.first_position = 9, .num_rows = 1, .num_logit_rows = 1}};
-  const ModelWork step = WorkOfStep(model, Precision::kFast, decode);
+  const ModelWork step = WorkOfStep(model, {}, decode);
   EXPECT_EQ(step.float_macs, 2 * (2 * kLayerMacs + 11 * kPairMacs) + 2 * kOutputMacs);
   EXPECT_EQ(step.bytes, weight_bytes + 2 * 11 * kTokenBytes);
 }
@@ -66,11 +66,11 @@ TEST(ModelWorkTest, QuantizedMatricesAreIntegersAndExactInputsCountTwice) {
   const auto pool = *ThreadPool::Make(1);
   const Model model = LoadTiny(file, *pool);
   const WorkRows row = {.first_position = 0, .num_rows = 1, .num_logit_rows = 1};
-  const ModelWork fast = WorkOfStep(model, Precision::kFast, {&row, 1});
+  const ModelWork fast = WorkOfStep(model, {}, {&row, 1});
   const double macs = 2 * kLayerMacs + kOutputMacs;
   EXPECT_EQ(fast.integer_macs, macs);
   EXPECT_EQ(fast.float_macs, 2 * kPairMacs);
-  EXPECT_EQ(WorkOfStep(model, Precision::kExact, {&row, 1}).integer_macs, 2 * macs);
+  EXPECT_EQ(WorkOfStep(model, {.precision = Precision::kExact}, {&row, 1}).integer_macs, 2 * macs);
 }
 
 TEST(ModelWorkTest, ASlidingWindowHidesOldKeys) {
@@ -83,8 +83,8 @@ TEST(ModelWorkTest, ASlidingWindowHidesOldKeys) {
   ASSERT_EQ(window, 8);
   const WorkRows one = {.first_position = 0, .num_rows = 1, .num_logit_rows = 1};
   const WorkRows deep = {.first_position = 100, .num_rows = 1, .num_logit_rows = 1};
-  const ModelWork shallow_work = WorkOfStep(model, Precision::kFast, {&one, 1});
-  const ModelWork deep_work = WorkOfStep(model, Precision::kFast, {&deep, 1});
+  const ModelWork shallow_work = WorkOfStep(model, {}, {&one, 1});
+  const ModelWork deep_work = WorkOfStep(model, {}, {&deep, 1});
   EXPECT_EQ(deep_work.float_macs - shallow_work.float_macs, 7 * kPairMacs);
   EXPECT_EQ(deep_work.bytes - shallow_work.bytes, 7 * kTokenBytes);
 }

@@ -57,9 +57,10 @@ std::string ModelAsText(const ModelReport& report, size_t columns) {
        fmt::format("{}, precision {}, chunks of {}, loaded in {:.2f} s{}", IsaName(report.isa),
                    PrecisionWord(report.precision), report.chunk_tokens, report.load_seconds,
                    report.is_packed ? ", packed" : ""));
-  line("memory", fmt::format("{} weights, {} cache, {} workspace; {} resident at most",
-                             MiB(report.weight_bytes), MiB(report.kv_bytes),
-                             MiB(report.workspace_bytes), MiB(report.peak_resident_bytes)));
+  line("memory",
+       fmt::format("{} weights, {} {} cache, {} workspace; {} resident at most",
+                   MiB(report.weight_bytes), MiB(report.kv_bytes), KvTypeName(report.kv_type),
+                   MiB(report.workspace_bytes), MiB(report.peak_resident_bytes)));
   text += "\n";
   TextTable table({"phase", ">threads", ">prompt", ">depth", ">sequences", ">tokens/s", ">time",
                    ">limit", ">share", "bound by", ">spread"},
@@ -102,6 +103,7 @@ std::string ModelAsJson(const ModelReport& report) {
                        {"weight_types", report.weight_types}}},
                      {"isa", IsaName(report.isa)},
                      {"precision", PrecisionWord(report.precision)},
+                     {"kv_type", KvTypeName(report.kv_type)},
                      {"chunk_tokens", report.chunk_tokens},
                      {"packed", report.is_packed},
                      {"load_seconds", report.load_seconds},
@@ -137,8 +139,9 @@ std::string ModelAsSvg(const ModelReport& report) {
     if (row.num_sequences > 1) batch_depth = row.depth;
   }
   Plot plot = {.title = ModelName(report),
-               .subtitle = fmt::format("{}, {}, precision {}", report.weight_types,
-                                       report.machine.cpu_name, PrecisionWord(report.precision)),
+               .subtitle = fmt::format("{}, {}, precision {}, {} cache", report.weight_types,
+                                       report.machine.cpu_name, PrecisionWord(report.precision),
+                                       KvTypeName(report.kv_type)),
                .panels = {{.title = "Prefill", .x_label = "prompt tokens", .is_log_x = true},
                           {.title = "Decode, one sequence", .x_label = "tokens in the cache"},
                           {.title = fmt::format("Decode at depth {}, all sequences", batch_depth),

@@ -41,7 +41,8 @@ ModelWork operator+(const ModelWork& a, const ModelWork& b) {
           .bytes = a.bytes + b.bytes};
 }
 
-ModelWork WorkOfStep(const Model& model, Precision precision, std::span<const WorkRows> sequences) {
+ModelWork WorkOfStep(const Model& model, const WorkPolicy& policy,
+                     std::span<const WorkRows> sequences) {
   const ModelSpec& spec = model.spec();
   double rows = 0;
   double logit_rows = 0;
@@ -49,28 +50,32 @@ ModelWork WorkOfStep(const Model& model, Precision precision, std::span<const Wo
     rows += static_cast<double>(sequence.num_rows);
     logit_rows += static_cast<double>(sequence.num_logit_rows);
   }
+  const KvRecord record = {.head_dim = spec.head_dim, .type = policy.kv_type};
+  const double token_bytes = static_cast<double>(record.StatisticsOffsetBytes()) / kBlockTokens *
+                             static_cast<double>(spec.num_kv_heads);
   ModelWork work;
   for (int i = 0; i < spec.num_layers(); ++i) {
     for (const MatrixRole role : kRolesBefore) {
-      AddMatrix(model.layer(i).matrix(role), precision, rows, work);
+      AddMatrix(model.layer(i).matrix(role), policy.precision, rows, work);
     }
     // After the last layer's keys and values only rows with logits matter.
     const bool is_last = i + 1 == spec.num_layers();
     for (const MatrixRole role : kRolesAfter) {
-      AddMatrix(model.layer(i).matrix(role), precision, is_last ? logit_rows : rows, work);
+      AddMatrix(model.layer(i).matrix(role), policy.precision, is_last ? logit_rows : rows, work);
     }
     if (is_last && logit_rows == 0) continue;
     const int64_t window = spec.layers[static_cast<size_t>(i)].sliding_window;
     for (const WorkRows& sequence : sequences) {
       const double pairs = VisiblePairs(sequence, window);
-      work.float_macs += pairs * 2 * static_cast<double>(spec.query_size());
-      // Keys and values are binary16. The rows of a chunk share one reading of what all see.
+      const double macs = pairs * 2 * static_cast<double>(spec.query_size());
+      (policy.kv_type == KvType::kQ8 ? work.integer_macs : work.float_macs) += macs;
+      // The rows of a chunk share one reading of what all see.
       const int64_t end = sequence.first_position + sequence.num_rows;
       const int64_t read = window > 0 ? std::min(end, window + sequence.num_rows - 1) : end;
-      work.bytes += static_cast<double>(read) * 4 * static_cast<double>(spec.kv_size());
+      work.bytes += static_cast<double>(read) * token_bytes;
     }
   }
-  AddMatrix(model.output(), precision, logit_rows, work);
+  AddMatrix(model.output(), policy.precision, logit_rows, work);
   return work;
 }
 

@@ -8,13 +8,14 @@
 
 #include "kernels/precision.h"
 #include "model/model.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 
 // Units: multiply-adds, bytes.
 struct ModelWork {
   double integer_macs = 0;  // of 8-bit codes; 16-bit inputs count twice
-  double float_macs = 0;    // with float weights, and in attention
+  double float_macs = 0;    // with float weights, and in attention over KvType::kF16
   double bytes = 0;         // weights once a step, keys and values once a row
 };
 
@@ -25,8 +26,15 @@ struct WorkRows {
   int64_t num_logit_rows = 0;
 };
 
+// What of the work is a matter of policy.
+struct WorkPolicy {
+  Precision precision = Precision::kFast;
+  KvType kv_type = KvType::kF16;
+};
+
 // The work of one step. Attention counts visible keys only.
-ModelWork WorkOfStep(const Model& model, Precision precision, std::span<const WorkRows> sequences);
+ModelWork WorkOfStep(const Model& model, const WorkPolicy& policy,
+                     std::span<const WorkRows> sequences);
 
 ModelWork operator+(const ModelWork& a, const ModelWork& b);
 

@@ -96,6 +96,7 @@ std::string AnswerJson(const GenerationRequest& request, const GenerationResult&
         {"context_tokens", model.context_tokens}}},
       {"policy",
        {{"precision", exact ? "exact" : "fast"},
+        {"kv_type", KvTypeName(model.options.kv_type)},
         {"prefill", result.figures.prefill_policy.value_or("dense")},
         {"tune_file", TuneFileJson(model)},
         {"sampling", SamplingJson(request)}}},

@@ -64,6 +64,10 @@ class BenchKernelsCommand final : public Command {
                     .value = "NAME",
                     .help = "Inputs of quantized layers: fast or exact (default: both)"},
                    {"fast", "exact"}, &precision_);
+    options.Choice({.names = "--kv-type",
+                    .value = "NAME",
+                    .help = "Caches that dense attention reads: f16 or q8 (default: both)"},
+                   {"f16", "q8"}, &kv_type_);
     DeclareIntegers(options,
                     {.names = "--keys",
                      .value = "LIST",
@@ -123,6 +127,8 @@ class BenchKernelsCommand final : public Command {
                                   .seconds_per_row = seconds_.value_or(kSecondsPerRow),
                                   .is_quick = is_quick_};
     if (precision_ == "fast") options.precisions = {Precision::kFast};
+    if (kv_type_ == "f16") options.kv_types = {KvType::kF16};
+    if (kv_type_ == "q8") options.kv_types = {KvType::kQ8};
     if (precision_ == "exact") options.precisions = {Precision::kExact};
     const Result<KernelReport> report =
         BenchKernels(options, [&console](const std::string& what) { ShowStatus(console, what); });
@@ -232,6 +238,7 @@ class BenchKernelsCommand final : public Command {
   bool json_ = false;
   bool csv_ = false;
   std::vector<DType> types_;
+  std::optional<std::string> kv_type_;
   std::vector<LinearExtents> shapes_;
   std::vector<Isa> isas_;
   std::vector<int64_t> lengths_;

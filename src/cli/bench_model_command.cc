@@ -74,6 +74,7 @@ class BenchModelCommand final : public Command {
                     .value = "NAME",
                     .help = "Inputs of quantized layers: fast or exact (default: fast)"},
                    {"fast", "exact"}, &precision_);
+    DeclareKvType(options, &kv_type_);
     options.Integer({.names = "--chunk",
                      .value = "N",
                      .help = "Prompt tokens that are read in one step (default: 512)"},
@@ -132,6 +133,7 @@ class BenchModelCommand final : public Command {
     return {.path = model_.path(),
             .isa = isa_.value_or(BestIsa()),
             .precision = precision_ == "exact" ? Precision::kExact : Precision::kFast,
+            .kv_type = KvTypeOf(kv_type_),
             .prompts = Or(prompts_, q ? Numbers{20} : Numbers{128, 512, 2048, 8000}),
             .depths = Or(depths_, q ? Numbers{0, 70} : Numbers{0, 2048, 8000}),
             .batches = Or(batches_, q ? Numbers{1, 2} : Numbers{1, 2, 4, 8, 16}),
@@ -165,6 +167,7 @@ class BenchModelCommand final : public Command {
   Numbers threads_;
   std::optional<Isa> isa_;
   std::optional<std::string> precision_;
+  std::optional<std::string> kv_type_;
   std::optional<int64_t> chunk_;
   std::optional<int64_t> repeat_;
   bool no_packed_ = false;

@@ -94,6 +94,7 @@ class EvalKlCommand final : public Command {
         .num_tokens = num_tokens,
         .isa = std::string(IsaName(model.options.isa)),
         .precision = model.options.precision == Precision::kExact ? "exact" : "fast",
+        .kv_type = KvTypeName(model.options.kv_type),
         .num_threads = model.pool->num_threads(),
         .sets = LastAndSpread(num_tokens, positions_.value_or(kDefaultPositions)),
         .result = {}};

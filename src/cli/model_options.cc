@@ -42,7 +42,8 @@ void DeclareNoPacked(OptionSet& options, bool* no_packed) {
 }
 
 void ComputeOptions::Declare(OptionSet& options) {
-  options.Group("Computing (none but --precision and --prefill changes a bit of the result)");
+  options.Group(
+      "Computing (none but --precision, --kv-type and --prefill changes a bit of the result)");
   DeclareMachine(options);
   DeclarePrefill(options);
   DeclareNoPacked(options, &no_packed_);
@@ -51,7 +52,7 @@ void ComputeOptions::Declare(OptionSet& options) {
 
 void ComputeOptions::DeclareWithoutPrefill(OptionSet& options, const std::string& instead) {
   options.Elsewhere("--prefill", instead);
-  options.Group("Computing (none but --precision changes a bit of the result)");
+  options.Group("Computing (none but --precision and --kv-type changes a bit of the result)");
   DeclareMachine(options);
   DeclareNoPacked(options, &no_packed_);
   profile_.Declare(options);
@@ -88,6 +89,23 @@ void ComputeOptions::DeclareMachine(OptionSet& options) {
                   .help = "Inputs of quantized layers: fast (8 bits) or exact (16 bits) "
                           "(default: fast)"},
                  {"fast", "exact"}, &precision_name_);
+  DeclareKvType(options, &kv_type_name_);
+}
+
+void DeclareKvType(OptionSet& options, std::optional<std::string>* name) {
+  for (const char* const other :
+       {"-ctk", "--cache-type-k", "-ctv", "--cache-type-v", "--kv-cache-dtype"}) {
+    options.Elsewhere(other, "what the KV cache holds is --kv-type, f16 or q8");
+  }
+  options.Choice({.names = "--kv-type",
+                  .value = "NAME",
+                  .help = "What the KV cache holds: f16, or q8, 8 bits: about half the memory and "
+                          "faster attention, for a small loss (docs/numerics.md) (default: f16)"},
+                 {"f16", "q8"}, name);
+}
+
+KvType KvTypeOf(const std::optional<std::string>& name) {
+  return name == "q8" ? KvType::kQ8 : KvType::kF16;
 }
 
 void ComputeOptions::DeclarePrefill(OptionSet& options) {
@@ -142,6 +160,7 @@ Result<LoadOptions> ComputeOptions::ToLoadOptions(const std::string& path, Clock
   if (!recorder) return Forward(recorder);
   return LoadOptions{.path = path,
                      .precision = precision_name_ == "exact" ? Precision::kExact : Precision::kFast,
+                     .kv_type = KvTypeOf(kv_type_name_),
                      .isa = isa_.value_or(BestIsa()),
                      .num_threads = threads_.has_value() ? static_cast<int>(*threads_)
                                                          : ReadCpuTopology().num_compute_threads(),

@@ -12,10 +12,12 @@
 #include "cli/profile_option.h"
 #include "engine/loaded_model.h"
 #include "kernels/sparse_policy.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 
-// --threads, --chunk, --isa, --ctx, --precision, --prefill, --sparse, --tune-file, --no-packed,
+// --threads, --chunk, --isa, --ctx, --precision, --kv-type, --prefill, --sparse, --tune-file,
+// --no-packed,
 // --profile, --trace.
 class ComputeOptions {
  public:
@@ -47,6 +49,7 @@ class ComputeOptions {
   std::optional<int64_t> chunk_;
   std::optional<int64_t> context_;
   std::optional<std::string> precision_name_;
+  std::optional<std::string> kv_type_name_;
   std::optional<std::string> prefill_name_;
   std::optional<SparsePolicy> sparse_;
   std::optional<std::string> tune_file_;
@@ -54,6 +57,10 @@ class ComputeOptions {
   bool no_packed_ = false;
   ProfileOption profile_;
 };
+
+// --kv-type alone, and what it stands for.
+void DeclareKvType(OptionSet& options, std::optional<std::string>* name);
+KvType KvTypeOf(const std::optional<std::string>& name);
 
 // --tune-file alone, of commands that read one.
 void DeclareTuneFile(OptionSet& options, std::optional<std::string>* tune_file);

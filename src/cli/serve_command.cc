@@ -50,7 +50,7 @@ constexpr rlim_t kWantedDescriptors = 65'536;
 
 // What the server holds from its start on.
 std::string MemoryText(const LoadedModel& model, int64_t kv_tokens) {
-  const Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
+  const Result<BlockLayout> layout = KvLayoutOf(model.model->spec(), model.options.kv_type);
   CHECK(layout.has_value());  // or the engine could not be made
   const auto blocks = static_cast<uint64_t>(NumBlocksFor(kv_tokens));
   return fmt::format("{} of weights, {} of KV cache for {} (--kv-tokens)",

@@ -45,7 +45,7 @@ Engine::Loop::Loop(LoadedModel& model, const EngineConfig& config, BlockPool poo
 Result<std::unique_ptr<Engine::Loop>> Engine::Loop::Make(LoadedModel& model,
                                                          const EngineConfig& config) {
   if (Result<> valid = Validate(config, model.context_tokens); !valid) return Forward(valid);
-  Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
+  Result<BlockLayout> layout = KvLayoutOf(model.model->spec(), model.options.kv_type);
   if (!layout) return Forward(layout);
   const int64_t num_blocks = NumBlocksFor(config.kv_tokens);
   if (num_blocks > BlockPool::kMaxBlocks) {

@@ -19,6 +19,7 @@ Hash128 KvKeyOf(const GgufFile& file, const Hash128& weights, const LoadOptions&
       .Add(uint64_t{kNumericsVersion})
       .Add(uint64_t{kKvRecordVersion})
       .Add(static_cast<uint64_t>(options.precision))
+      .Add(static_cast<uint64_t>(options.kv_type))
       .Add(weights.low)
       .Add(weights.high)
       .Add(file.header())

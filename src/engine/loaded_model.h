@@ -33,6 +33,7 @@ enum class TunedPrefill {
 struct LoadOptions {
   std::string path;
   Precision precision = Precision::kFast;
+  KvType kv_type = KvType::kF16;
   Isa isa = Isa::kPortable;
   int num_threads = 1;
   // Context in tokens; nothing means: what the model was trained for.
@@ -70,7 +71,8 @@ struct LoadedModel {
   LoadOptions options;  // prefill_policy: as the tune file says, if it was asked
   int64_t context_tokens = 0;
   // Of all that the bits of a KV block depend on but the prefill policy (engine/prompt_policy.h):
-  // model file, precision, versions. What is cached under one key serves whoever has the same.
+  // model file, precision, cache type, versions. What is cached under one key serves whoever has
+  // the same.
   Hash128 kv_key;
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Model> model;

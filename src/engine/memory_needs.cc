@@ -61,6 +61,7 @@ std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes, int64_t c
 MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens) {
   const EngineConfig config = EngineConfigOf(options, context_tokens);
   return {.kv_tokens = config.kv_tokens,
+          .kv_type = options.kv_type,
           .step = StepOptionsOf(config, {.context_tokens = context_tokens,
                                          .precision = options.precision,
                                          .prefill_policy = options.prefill_policy}),
@@ -69,7 +70,7 @@ MemoryQuestion QuestionOf(const LoadOptions& options, int64_t context_tokens) {
 
 Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
                                    const MemoryQuestion& question) {
-  Result<BlockLayout> layout = KvLayoutOf(spec);
+  Result<BlockLayout> layout = KvLayoutOf(spec, question.kv_type);
   if (!layout) return Forward(layout);
   MemoryNeeds needs;
   for (const WeightUse& use : PlanWeights(spec)) {

@@ -24,6 +24,7 @@ struct MemoryNeeds {
 
 struct MemoryQuestion {
   int64_t kv_tokens = 0;  // of the whole cache
+  KvType kv_type = KvType::kF16;
   StepForwardOptions step;
   int num_threads = 1;
 };

@@ -21,7 +21,7 @@ double PrefillDensity(const PrefillReport& report) {
 nlohmann::ordered_json PrefillReportJson(const PrefillReport& report) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (const BlockCounts& layer : report.layers) layers.push_back(PrefillDensity(layer));
-  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };
+  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) / 1e9; };
   return {{"density", PrefillDensity(report)},
           {"layer_densities", layers},
           {"thread_seconds",

@@ -110,7 +110,7 @@ class AgreementTest : public testing::Test {
   class Executor {
    public:
     explicit Executor(LoadedModel& model)
-        : pool_(*BlockPool::Make(*KvLayoutOf(model.model->spec()),
+        : pool_(*BlockPool::Make(*KvLayoutOf(model.model->spec(), model.options.kv_type),
                                  kMaxRunning * kContext / kBlockTokens)),
           forward_(*StepForward::Make(*model.model, pool_,
                                       {.table = KernelsFor(model.options.isa), .pool = *model.pool},

@@ -142,8 +142,9 @@ std::string DivergenceAsText(const DivergenceReport& report, size_t columns) {
     return WrapWords(line, {.columns = columns, .indent = 0}) + "\n";
   };
   std::string text =
-      wrapped(fmt::format("{} of {}, {}, {}, {}", CountOf(report.num_tokens, "token"), report.text,
-                          CountOf(report.num_threads, "thread"), report.isa, report.precision)) +
+      wrapped(fmt::format("{} of {}, {}, {}, {}, {} cache", CountOf(report.num_tokens, "token"),
+                          report.text, CountOf(report.num_threads, "thread"), report.isa,
+                          report.precision, report.kv_type)) +
       wrapped("KL(dense || sparse) in nats; " + sets) + "\n";
   const PolicyNames policies = NamesOf(report, columns);
   text += policies.legend;
@@ -175,6 +176,7 @@ std::string DivergenceAsJson(const DivergenceReport& report) {
                      {"threads", report.num_threads},
                      {"isa", report.isa},
                      {"precision", report.precision},
+                     {"kv_type", report.kv_type},
                      {"dense", {{"seconds", report.result.dense_seconds}, {"nll", std::move(nll)}}},
                      {"policies", std::move(policies)}};
   // Names of files may hold any bytes.

@@ -15,6 +15,7 @@ struct DivergenceReport {
   int64_t num_tokens = 0;
   std::string isa;
   std::string precision;
+  std::string kv_type;
   int num_threads = 1;
   std::vector<PositionSet> sets;
   DivergenceResult result;

@@ -143,7 +143,7 @@ Result<std::vector<InductionHead>> MeasureInduction(
   const ModelSpec& spec = model.model->spec();
   const RepeatedTokens repeated = Repeat(model, options);
   const int64_t num_tokens = std::ssize(repeated.tokens);
-  const Result<BlockLayout> layout = KvLayoutOf(spec);
+  const Result<BlockLayout> layout = KvLayoutOf(spec, model.options.kv_type);
   if (!layout) return Forward(layout);
   Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(NumBlocksFor(num_tokens)));
   if (!pool) return Forward(pool);

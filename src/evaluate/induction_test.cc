@@ -92,7 +92,7 @@ class InductionTest : public testing::Test {
     const std::vector<int64_t> keys = {0, 70, 64, 20};
     AttentionMassProbe probe(spec, *model.pool, {.rows = rows, .keys = keys});
     Recorder recorder(probe);
-    Result<BlockPool> pool = BlockPool::Make(*KvLayoutOf(spec), 3);
+    Result<BlockPool> pool = BlockPool::Make(*KvLayoutOf(spec, KvType::kF16), 3);
     ASSERT_TRUE(pool.has_value());
     Result<StepForward> forward = StepForward::Make(
         *model.model, *pool, {.table = KernelsFor(BestIsa()), .pool = *model.pool},

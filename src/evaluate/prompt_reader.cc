@@ -53,7 +53,7 @@ StepPlan PlanOf(const PromptReading& reading, const BlockTable& table, int64_t f
 }  // namespace
 
 Result<PromptReader> PromptReader::Make(LoadedModel& model, int64_t max_tokens) {
-  const Result<BlockLayout> layout = KvLayoutOf(model.model->spec());
+  const Result<BlockLayout> layout = KvLayoutOf(model.model->spec(), model.options.kv_type);
   if (!layout) return Forward(layout);
   Result<BlockPool> pool = BlockPool::Make(*layout, static_cast<int32_t>(NumBlocksFor(max_tokens)));
   if (!pool) return Forward(pool);

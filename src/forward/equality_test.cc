@@ -26,6 +26,7 @@ struct ModelCase {
   const char* file;  // in the cache; null for a tiny model
   const char* architecture;
   Precision precision;
+  KvType kv_type = KvType::kF16;
 };
 
 void PrintTo(const ModelCase& model, std::ostream* out) {
@@ -66,7 +67,9 @@ class Equality : public testing::TestWithParam<ModelCase> {
 
   bool IsReal() const { return GetParam().file != nullptr; }
   RigOptions Options() const {
-    return {.precision = GetParam().precision, .logit_stride = IsReal() ? kRealLogitStride : 1};
+    return {.precision = GetParam().precision,
+            .kv_type = GetParam().kv_type,
+            .logit_stride = IsReal() ? kRealLogitStride : 1};
   }
   int64_t NumTokens() const { return IsReal() ? kRealTokens : kTinyTokens; }
   std::vector<TokenId> Tokens(int64_t count) const {
@@ -196,6 +199,10 @@ constexpr ModelCase kModels[] = {
     {"Gemma3", "gemma-3-270m-q4_k_m.gguf", "gemma3", Precision::kFast},
     {"SmolLM2Exact", "smollm2-135m-instruct-q4_1.gguf", "llama", Precision::kExact},
     {"Gemma3Exact", "gemma-3-270m-q4_k_m.gguf", "gemma3", Precision::kExact},
+    {"TinyLlamaQ8", nullptr, "llama", Precision::kFast, KvType::kQ8},
+    {"TinyGemma3Q8", nullptr, "gemma3", Precision::kFast, KvType::kQ8},
+    {"SmolLM2Q8", "smollm2-135m-instruct-q4_1.gguf", "llama", Precision::kFast, KvType::kQ8},
+    {"Gemma3Q8", "gemma-3-270m-q4_k_m.gguf", "gemma3", Precision::kFast, KvType::kQ8},
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, Equality, testing::ValuesIn(kModels),

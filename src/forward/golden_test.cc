@@ -19,15 +19,25 @@ namespace {
 using nlohmann::json;
 
 struct GoldenModel {
-  const char* name;  // folder of the golden files
-  double fast_kl;    // most that the mean may be under Precision::kFast
-  double fast_flip;  // largest margin of a teacher-forced flip: that of the engine in use
+  const char* name;   // folder of the golden files
+  double fast_kl;     // most that the mean may be under Precision::kFast
+  double fast_q8_kl;  // likewise with KvType::kQ8
+  double fast_flip;   // largest margin of a teacher-forced flip: that of the engine in use
 };
 
-constexpr GoldenModel kSmol = {"smollm2-135m-instruct-q4_1", 5.0e-3, 0.335};
-constexpr GoldenModel kGemma = {"gemma-3-270m-q4_k_m", 5.0e-3, 1.4};
+constexpr GoldenModel kSmol = {"smollm2-135m-instruct-q4_1", 5.0e-3, 6.0e-3, 0.335};
+constexpr GoldenModel kGemma = {"gemma-3-270m-q4_k_m", 5.0e-3, 6.0e-3, 1.4};
 constexpr double kExactKl = 5e-6;
+constexpr double kExactQ8Kl = 3e-3;
 constexpr double kExactFlip = 0.02;
+
+// What may change results.
+struct Policy {
+  Precision precision;
+  KvType kv_type;
+};
+constexpr Policy kFast = {Precision::kFast, KvType::kF16};
+constexpr Policy kExact = {Precision::kExact, KvType::kF16};
 
 constexpr const char* kPrompts[] = {"short",        "prose",       "code",
                                     "chat",         "emoji",       "numbers",
@@ -81,8 +91,12 @@ class Golden : public testing::TestWithParam<const GoldenModel*> {
     model_ = loaded[path].get();
   }
 
-  RigOptions Options(Precision precision) const {
-    return {.num_threads = 2, .precision = precision, .max_rows = 2048, .max_sequences = 1};
+  RigOptions Options(const Policy& policy) const {
+    return {.num_threads = 2,
+            .precision = policy.precision,
+            .kv_type = policy.kv_type,
+            .max_rows = 2048,
+            .max_sequences = 1};
   }
 
   struct Accuracy {
@@ -91,13 +105,13 @@ class Golden : public testing::TestWithParam<const GoldenModel*> {
     int64_t positions = 0;
   };
 
-  Accuracy Measure(Precision precision) const {
+  Accuracy Measure(const Policy& policy) const {
     Accuracy accuracy;
     for (const char* prompt : kPrompts) {
       const json golden = ReadGolden(*GetParam(), std::string("logits-") + prompt);
       std::map<int64_t, const json*> wanted;
       for (const json& position : golden["positions"]) wanted[position["pos"]] = &position;
-      ForwardRig rig(*model_, Options(precision));
+      ForwardRig rig(*model_, Options(policy));
       const size_t sequence = rig.Add(golden["tokens"].get<std::vector<TokenId>>());
       const int64_t count = golden["n_tokens"];
       rig.Step({{.sequence = sequence, .count = count}},
@@ -110,14 +124,14 @@ class Golden : public testing::TestWithParam<const GoldenModel*> {
                });
     }
     accuracy.mean_kl /= static_cast<double>(accuracy.positions);
-    std::cout << GetParam()->name << (precision == Precision::kFast ? " fast" : " exact")
-              << ": KL mean " << accuracy.mean_kl << ", max " << accuracy.max_kl << ", "
-              << accuracy.positions << " positions\n";
+    std::cout << GetParam()->name << (policy.precision == Precision::kFast ? " fast " : " exact ")
+              << KvTypeName(policy.kv_type) << ": KL mean " << accuracy.mean_kl << ", max "
+              << accuracy.max_kl << ", " << accuracy.positions << " positions\n";
     return accuracy;
   }
 
   // The largest margin of the reference at a step where our best token is another.
-  double LargestFlip(Precision precision) const {
+  double LargestFlip(const Policy& policy) const {
     double largest = 0;
     int64_t flips = 0;
     int64_t steps = 0;
@@ -127,7 +141,7 @@ class Golden : public testing::TestWithParam<const GoldenModel*> {
       const auto greedy = golden["greedy"]["tokens"].get<std::vector<TokenId>>();
       const int64_t first = std::ssize(tokens) - 1;
       tokens.insert(tokens.end(), greedy.begin(), greedy.end() - 1);
-      ForwardRig rig(*model_, Options(precision));
+      ForwardRig rig(*model_, Options(policy));
       const size_t sequence = rig.Add(tokens);
       rig.Step({{.sequence = sequence, .count = std::ssize(tokens)}},
                [&](size_t, int64_t position, std::span<const float> logits) {
@@ -148,26 +162,35 @@ class Golden : public testing::TestWithParam<const GoldenModel*> {
 };
 
 TEST_P(Golden, DivergenceUnderFast) {
-  EXPECT_LE(Measure(Precision::kFast).mean_kl, GetParam()->fast_kl);
+  EXPECT_LE(Measure(kFast).mean_kl, GetParam()->fast_kl);
 }
 
 TEST_P(Golden, DivergenceUnderExact) {
-  EXPECT_LE(Measure(Precision::kExact).mean_kl, kExactKl);
+  EXPECT_LE(Measure(kExact).mean_kl, kExactKl);
+}
+
+TEST_P(Golden, DivergenceWithCachesOf8Bits) {
+  EXPECT_LE(Measure({Precision::kFast, KvType::kQ8}).mean_kl, GetParam()->fast_q8_kl);
+  EXPECT_LE(Measure({Precision::kExact, KvType::kQ8}).mean_kl, kExactQ8Kl);
 }
 
 TEST_P(Golden, TeacherForcedChoicesUnderFast) {
-  EXPECT_LE(LargestFlip(Precision::kFast), GetParam()->fast_flip);
+  EXPECT_LE(LargestFlip(kFast), GetParam()->fast_flip);
+}
+
+TEST_P(Golden, TeacherForcedChoicesWithCachesOf8Bits) {
+  EXPECT_LE(LargestFlip({Precision::kFast, KvType::kQ8}), GetParam()->fast_flip);
 }
 
 TEST_P(Golden, TeacherForcedChoicesUnderExact) {
-  EXPECT_LE(LargestFlip(Precision::kExact), kExactFlip);
+  EXPECT_LE(LargestFlip(kExact), kExactFlip);
 }
 
 // Logits far down the vocabulary, which no divergence sees.
 TEST_P(Golden, FixedLogitsUnderExact) {
   const json golden = ReadGolden(*GetParam(), "logits-prose");
   const auto ids = golden["fixed_ids"].get<std::vector<size_t>>();
-  ForwardRig rig(*model_, Options(Precision::kExact));
+  ForwardRig rig(*model_, Options(kExact));
   const size_t sequence = rig.Add(golden["tokens"].get<std::vector<TokenId>>());
   rig.Step({{.sequence = sequence, .count = golden["n_tokens"].get<int64_t>()}},
            [&](size_t, int64_t position, std::span<const float> logits) {
@@ -217,7 +240,7 @@ class TraceObserver : public StepObserver {
 
 TEST_P(Golden, Trace) {
   const json trace = ReadGolden(*GetParam(), "trace");
-  ForwardRig rig(*model_, Options(Precision::kExact));
+  ForwardRig rig(*model_, Options(kExact));
   const size_t sequence = rig.Add(trace["tokens"].get<std::vector<TokenId>>());
   TraceObserver observer(trace);
   rig.forward().SetObserver(&observer);

@@ -60,10 +60,11 @@ PolicyModel PolicyModelOf(const ModelSpec& spec) {
           .num_kv_heads = spec.num_kv_heads};
 }
 
-Result<BlockLayout> KvLayoutOf(const ModelSpec& spec) {
+Result<BlockLayout> KvLayoutOf(const ModelSpec& spec, KvType type) {
   return BlockLayout::Make({.num_layers = spec.num_layers(),
                             .num_kv_heads = spec.num_kv_heads,
-                            .head_dim = spec.head_dim});
+                            .head_dim = spec.head_dim,
+                            .type = type});
 }
 
 StepForward::StepForward(const Model& model, BlockPool& pool, Decoder decoder,
@@ -77,7 +78,7 @@ StepForward::StepForward(const Model& model, BlockPool& pool, Decoder decoder,
 Result<StepForward> StepForward::Make(const Model& model, BlockPool& pool,
                                       const KernelContext& context,
                                       const StepForwardOptions& options) {
-  Result<BlockLayout> layout = KvLayoutOf(model.spec());
+  Result<BlockLayout> layout = KvLayoutOf(model.spec(), pool.layout().shape().type);
   if (!layout) return Forward(layout);
   CHECK(*layout == pool.layout());
   if (options.prefill_policy) {
@@ -214,7 +215,8 @@ KvTarget StepForward::CacheTarget(int layer) const {
           .num_kv_heads = shape_.num_kv_heads,
           .head_dim = shape_.head_dim,
           .record_offset = layout.RecordOffset(layer, 0),
-          .head_stride = layout.head_stride()};
+          .head_stride = layout.head_stride(),
+          .kv_type = layout.shape().type};
 }
 
 void StepForward::Attend(int layer, const StepControl& control) {
@@ -230,7 +232,8 @@ void StepForward::Attend(int layer, const StepControl& control) {
                                  .soft_cap = spec.attention_soft_cap,
                                  .sliding_window = spec.sliding_window,
                                  .record_offset = record_offset,
-                                 .head_stride = layout.head_stride()},
+                                 .head_stride = layout.head_stride(),
+                                 .kv_type = layout.shape().type},
                        .workspace = {workspace_.data(), workspace_.size()}};
   if (!prefill_.empty()) {
     const OpScope scope(recorder, StepOp::kPrefillAttention, layer);

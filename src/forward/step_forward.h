@@ -63,7 +63,7 @@ struct StepControl {
 };
 
 // The layout of a model's KV blocks. Errors: invalid.
-Result<BlockLayout> KvLayoutOf(const ModelSpec& spec);
+Result<BlockLayout> KvLayoutOf(const ModelSpec& spec, KvType type);
 
 // What a prefill policy may refer to.
 PolicyModel PolicyModelOf(const ModelSpec& spec);

@@ -36,6 +36,7 @@ struct RigOptions {
   Isa isa = BestIsa();
   int num_threads = 1;
   Precision precision = Precision::kFast;
+  KvType kv_type = KvType::kF16;
   int64_t max_rows = 1024;
   int64_t max_context = 2048;
   int32_t max_sequences = 8;
@@ -66,7 +67,8 @@ class ForwardRig {
   ForwardRig(const Model& model, const RigOptions& options) : options_(options) {
     threads_ = *ThreadPool::Make(options.num_threads);
     const int64_t blocks = NumBlocksFor(options.max_context) * options.max_sequences;
-    pool_.emplace(*BlockPool::Make(*KvLayoutOf(model.spec()), static_cast<int32_t>(blocks)));
+    pool_.emplace(
+        *BlockPool::Make(*KvLayoutOf(model.spec(), options.kv_type), static_cast<int32_t>(blocks)));
     if (options.block_shuffle != 0) Shuffle();
     forward_.emplace(*StepForward::Make(model, *pool_,
                                         {.table = KernelsFor(options.isa), .pool = *threads_},

@@ -18,6 +18,7 @@ struct KvShape {
   int num_layers = 0;
   int num_kv_heads = 0;  // the same in all layers
   int head_dim = 0;
+  KvType type = KvType::kF16;
 
   friend bool operator==(const KvShape&, const KvShape&) = default;
 };
@@ -34,7 +35,7 @@ class BlockLayout {
   static Result<BlockLayout> Make(const KvShape& shape);
 
   const KvShape& shape() const { return shape_; }
-  KvRecord record() const { return {.head_dim = shape_.head_dim}; }
+  KvRecord record() const { return {.head_dim = shape_.head_dim, .type = shape_.type}; }
 
   // From the record of one KV head to the next of the same layer.
   size_t head_stride() const { return record().Bytes(); }

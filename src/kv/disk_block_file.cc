@@ -28,7 +28,8 @@ struct FileHeader {
   uint64_t block_bytes;
   uint64_t num_tokens;
   uint64_t file_bytes;
-  uint64_t reserved[3];
+  uint64_t kv_type;
+  uint64_t reserved[2];
   uint64_t tokens_checksum;  // of the tokens and the zeros behind them
   uint64_t block_checksum;
   uint64_t header_checksum;  // of all before it
@@ -60,6 +61,7 @@ FileHeader HeaderOf(const DiskBlockKind& kind, const DiskBlockId& id) {
           .block_bytes = kind.layout.block_bytes(),
           .num_tokens = id.tokens.size(),
           .file_bytes = DiskBlockFileBytes(kind, id.tokens.size()),
+          .kv_type = static_cast<uint64_t>(shape.type),
           .reserved = {},
           .tokens_checksum = 0,
           .block_checksum = 0,

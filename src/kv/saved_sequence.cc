@@ -210,7 +210,8 @@ Result<SavedSequence> SavedSequence::Open(const std::string& path, const SavedSe
   if (header.key != kind.key || header.block_bytes != kind.block_bytes) {
     return Fail(ErrorCode::kInvalid,
                 path +
-                    ": was saved with another model, another --precision, another prefill policy "
+                    ": was saved with another model, another --precision, another --kv-type, "
+                    "another prefill policy "
                     "(--prefill, --sparse) or another version of Baton; save it anew with this "
                     "one");
   }
