@@ -106,6 +106,16 @@ class Levels(unittest.TestCase):
             words = output_of.call_args.args[0]
             self.assertEqual("--isa" in words and words[words.index("--isa") + 1] == "avx2", given)
 
+    def test_baton_keeps_the_cache_that_is_asked_for(self):
+        row = next(row for row in rows.ROWS if row.work == "decode")
+        for kv_type in (None, "q8"):
+            with mock.patch.object(engines, "output_of") as output_of, \
+                    mock.patch.object(engines, "bench_model_row"):
+                engines.Baton("baton", "fast", 2, install.ALL, kv_type).measure(row, "model")
+            words = output_of.call_args.args[0]
+            given = words[words.index("--kv-type") + 1] if "--kv-type" in words else None
+            self.assertEqual(given, kv_type)
+
     def test_workers_take_no_more_than_all(self):
         for level, wanted in (install.ALL, None), (install.AVX2, "AVX2"), \
                 (install.WITHOUT_AMX, "AVX512_CORE_BF16"):

@@ -47,7 +47,8 @@ def baton_logprobs(program, precision, model, prompt):
     """Of `baton eval logits`, for the wanted ids of each position."""
     wanted = sorted({index for ids in prompt["ids"] for index in ids})
     text = output_of(
-        [program, "eval", "logits", model, "--ids", "-", "--precision", precision, "--top", "0",
+        [program, "eval", "logits", model, "--ids", "-", "--precision", precision, *options,
+         "--top", "0",
          "--tokens", ",".join(map(str, wanted)),
          "--positions", ",".join(map(str, prompt["positions"])), "--json"],
         "baton eval logits", given=json.dumps(prompt["tokens"]))
@@ -56,14 +57,16 @@ def baton_logprobs(program, precision, model, prompt):
             for p, ids in zip(json.loads(text)["positions"], prompt["ids"])]
 
 
-def measure(root, model, path, program, openvino, most_tokens):
+def measure(root, model, path, program, kv_type, openvino, most_tokens):
     """{engine: figures or {"reason"}} of one model; openvino may be None."""
     prompts = prompts_of(root, model, most_tokens)
     found = {}
+    options = ["--kv-type", kv_type] if kv_type else []
     for precision in ("fast", "exact"):
         try:
             found[f"Baton {precision}"] = figures(
-                prompts, [baton_logprobs(program, precision, path, prompt) for prompt in prompts])
+                prompts, [baton_logprobs(program, precision, options, path, prompt)
+                          for prompt in prompts])
         except Unavailable as error:
             found[f"Baton {precision}"] = {"reason": str(error)}
     golden = json.loads((root / "tests/data/golden" / FOLDERS[model] / "accuracy.json").read_text())

@@ -114,13 +114,14 @@ def eval_kl_row(text, row):
 
 
 class Baton:
-    """Baton with one precision."""
+    """Baton with one precision and type of cache (None: its default)."""
 
-    def __init__(self, program, precision, threads, level):
+    def __init__(self, program, precision, threads, level, kv_type=None):
         self.name = f"Baton {precision}"
         self._program = program
         self._options = ["--precision", precision, "--threads", threads,
-                         *([] if level.has_avx512 else ["--isa", "avx2"])]
+                         *([] if level.has_avx512 else ["--isa", "avx2"]),
+                         *(["--kv-type", kv_type] if kv_type else [])]
 
     def measure(self, row, model):
         if row.work == "requests":
