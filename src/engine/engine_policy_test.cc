@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,8 @@ SparsePolicy ThinBeyond(int64_t min_prompt_tokens) {
 TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
   const SparsePolicy policy = ThinBeyond(90);
   const ScratchFolder folder;
-  std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<TokenId, double>>> expected;
+  using Kind = std::tuple<int64_t, int64_t, KvType>;  // prompt length, content
+  std::map<Kind, std::vector<std::pair<TokenId, double>>> expected;
   wide_ = true;
   Open(1, 448);
   const auto dense = Alone(Request(Prompt(400, 1), 30));
@@ -55,6 +57,7 @@ TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
   for (uint64_t mix = 0; mix < 60; ++mix) {
     SCOPED_TRACE(testing::Message() << "mix " << mix);
     RandomStream random({.seed = mix, .stream = 2});
+    kv_type_ = mix % 3 == 2 ? KvType::kQ8 : KvType::kF16;
     Open(static_cast<int>(1 + random.NextBelow(3)),
          64 * static_cast<int64_t>(1 + random.NextBelow(7)), policy);
     EngineConfig config = Config();
@@ -66,22 +69,23 @@ TEST_F(EngineTest, ASparsePrefillIsWhatItIsAlone) {
       config.kv_disk_bytes = 1 << 20;
     }
     Start(config);
-    std::vector<std::pair<std::pair<int64_t, int64_t>, std::shared_ptr<Listener>>> entries;
+    std::vector<std::pair<Kind, std::shared_ptr<Listener>>> entries;
     for (int i = 0; i < 7; ++i) {
-      const std::pair<int64_t, int64_t> kind{static_cast<int64_t>(20 + random.NextBelow(7) * 55),
-                                             static_cast<int64_t>(random.NextBelow(2))};
-      entries.emplace_back(kind, Submit(Request(Prompt(kind.first, kind.second), 130)));
+      const int64_t length = static_cast<int64_t>(20 + random.NextBelow(7) * 55);
+      const Kind kind{length, static_cast<int64_t>(random.NextBelow(2)), kv_type_};
+      entries.emplace_back(kind, Submit(Request(Prompt(length, std::get<1>(kind)), 130)));
     }
     Drain();
     hits += engine_->Status().prefix_hit_tokens;
     preemptions += engine_->Status().preemptions;
     for (const auto& [kind, listener] : entries) {
+      const auto& [length, content, type] = kind;
       if (!expected.contains(kind)) {
-        expected[kind] = Alone(Request(Prompt(kind.first, kind.second), 130));
+        expected[kind] = Alone(Request(Prompt(length, content), 130));
       }
-      ASSERT_EQ(Choices(listener->tokens), expected[kind]) << kind.first << " " << kind.second;
+      ASSERT_EQ(Choices(listener->tokens), expected[kind]) << length << " " << content;
       const std::optional<PrefillReport>& report = (*listener->done)->figures.prefill;
-      ASSERT_EQ(report.has_value(), kind.first > 90);
+      ASSERT_EQ(report.has_value(), length > 90);
     }
   }
   EXPECT_GT(hits, 1000u);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -285,9 +286,11 @@ TEST_F(EngineTest, DeadlinesEndWhoWaitsAndWhoRuns) {
   ExpectIdle();
 }
 
-// 200 mixes: lengths, shared prefixes, arrivals, cancels, pool, disk, chunk, threads.
+// 200 mixes: lengths, shared prefixes, arrivals, cancels, pool, disk, chunk, threads, cache type.
+// The folder on disk is that of all, so what one type has cached lies before the other.
 TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<TokenId, double>>> expected;
+  using Kind = std::tuple<int64_t, int64_t, KvType>;  // prompt length, content
+  std::map<Kind, std::vector<std::pair<TokenId, double>>> expected;
   const ScratchFolder folder;
   uint64_t preemptions = 0;
   uint64_t hits = 0;
@@ -295,6 +298,7 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
   for (uint64_t mix = 0; mix < 200; ++mix) {
     SCOPED_TRACE(testing::Message() << "mix " << mix);
     RandomStream random({.seed = mix, .stream = 1});
+    kv_type_ = mix % 4 == 3 ? KvType::kQ8 : KvType::kF16;
     Open(static_cast<int>(1 + random.NextBelow(3)),
          static_cast<int64_t>(1 + random.NextBelow(200)));
     EngineConfig config = Config();
@@ -309,7 +313,7 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
     }
     Start(config);
     struct Entry {
-      std::pair<int64_t, int64_t> kind;  // prompt length, content
+      Kind kind;
       std::shared_ptr<Listener> listener;
       uint64_t id;
     };
@@ -319,9 +323,9 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
     while (true) {
       if (entries.size() < count && random.NextBelow(4) == 0) {
         // Few kinds, so that prefixes are shared.
-        const std::pair<int64_t, int64_t> kind{static_cast<int64_t>(1 + random.NextBelow(6) * 60),
-                                               static_cast<int64_t>(random.NextBelow(3))};
-        const auto listener = Submit(Request(Prompt(kind.first, kind.second), 130));
+        const int64_t length = static_cast<int64_t>(1 + random.NextBelow(6) * 60);
+        const Kind kind{length, static_cast<int64_t>(random.NextBelow(3)), kv_type_};
+        const auto listener = Submit(Request(Prompt(length, std::get<1>(kind)), 130));
         entries.push_back({kind, listener, last_id_});
       }
       if (!entries.empty() && random.NextBelow(60) == 0) {
@@ -335,7 +339,8 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
       ASSERT_EQ(entry.listener->num_done, 1);
       ASSERT_TRUE(entry.listener->done->has_value());
       if (!expected.contains(entry.kind)) {
-        expected[entry.kind] = Alone(Request(Prompt(entry.kind.first, entry.kind.second), 130));
+        const auto& [length, content, type] = entry.kind;
+        expected[entry.kind] = Alone(Request(Prompt(length, content), 130));
       }
       auto alone = expected[entry.kind];
       // A cancelled one is cut, not changed.
@@ -353,6 +358,14 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
   EXPECT_GT(preemptions, 50u) << preemptions;
   EXPECT_GT(hits, 1000u);
   EXPECT_GT(disk_hits, 100);
+  // And the types are two.
+  int num_equal = 0;
+  for (const auto& [kind, choices] : expected) {
+    const auto& [length, content, type] = kind;
+    const auto other = expected.find({length, content, KvType::kF16});
+    num_equal += type == KvType::kQ8 && other != expected.end() && other->second == choices;
+  }
+  EXPECT_EQ(num_equal, 0);
 }
 
 // The loop in a thread of its own, while others submit and cancel.

@@ -170,6 +170,7 @@ class EngineTest : public testing::Test, protected EngineRig {
   }
   void Open(int num_threads, int64_t chunk_tokens, std::optional<SparsePolicy> policy) {
     OpenModel({.path = policy || wide_ ? wide_file_.path() : file_.path(),
+               .kv_type = kv_type_,
                .isa = BestIsa(),
                .num_threads = num_threads,
                .context_tokens = kContext,
@@ -190,6 +191,7 @@ class EngineTest : public testing::Test, protected EngineRig {
   // Without windows: what a sparse prefill leaves out matters.
   const TinyFile wide_file_{TinyModel{.layers = 2}};
   bool wide_ = false;
+  KvType kv_type_ = KvType::kF16;
 };
 
 }  // namespace baton
