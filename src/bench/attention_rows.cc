@@ -134,22 +134,11 @@ class AttentionSubject {
   void FillBlocks(size_t block_bytes) {
     constexpr size_t kDistinctBlocks = 37;
     const size_t distinct = std::min(memory_.size(), kDistinctBlocks * block_bytes);
-    FillHalves(3, {reinterpret_cast<uint16_t*>(memory_.data()), distinct / sizeof(uint16_t)});
-    if (shape_.kv_type == KvType::kQ8) FillScales(distinct);
+    FillRecords(3, Record(), {memory_.data(), distinct});
     for (size_t done = distinct; done < memory_.size();) {
       const size_t size = std::min(done, memory_.size() - done);
       std::memcpy(memory_.data() + done, memory_.data(), size);
       done += size;
-    }
-  }
-
-  // The scales of the first `bytes` of memory, which is whole records: numbers from 1/256 to 2/256.
-  void FillScales(size_t bytes) {
-    const KvRecord record = Record();
-    const size_t count = static_cast<size_t>(record.KeyScaleGroups() + 1) * kBlockTokens;
-    for (size_t at = 0; at < bytes; at += record.Bytes()) {
-      float* scales = reinterpret_cast<float*>(memory_.data() + at + record.KeyScaleBytes(0, 0));
-      for (size_t i = 0; i < count; ++i) scales[i] = static_cast<float>(16 + i * 5 % 16) / 4096.0f;
     }
   }
 

@@ -56,8 +56,9 @@ TEST(KernelSuiteTest, EveryKernelRunsAndIsRight) {
       }
     }
     for (const char* operation :
-         {"prefill-attention", "decode-attention", "rms-norm", "kv-write"}) {
-      EXPECT_TRUE(seen.contains(std::string(operation) + "///" + std::string(IsaName(isa))));
+         {"prefill-attention/f16", "prefill-attention/q8", "decode-attention/f16",
+          "decode-attention/q8", "rms-norm/", "kv-write/"}) {
+      EXPECT_TRUE(seen.contains(std::string(operation) + "//" + std::string(IsaName(isa))));
     }
     for (const char* variant : {"dense", "mean", "far 4"}) {
       EXPECT_TRUE(seen.contains("sparse-prefill-attention/" + std::string(variant) + "//" +

@@ -163,14 +163,14 @@ class ModelRig {
     return step;
   }
 
-  // Numbers between 1/2 and 1 in all keys and values of a block.
+  // Random keys and values, the same in all blocks.
   void Fill(BlockId block) {
-    const size_t halves = pool_->layout().block_bytes() / sizeof(uint16_t);
+    const size_t bytes = pool_->layout().block_bytes();
     if (pattern_.empty()) {
-      pattern_.resize(halves);
-      FillHalves(23, pattern_);
+      pattern_.resize(bytes / sizeof(float));
+      FillRecords(23, pool_->layout().record(), std::as_writable_bytes(std::span(pattern_)));
     }
-    std::memcpy(pool_->Data(block), pattern_.data(), halves * sizeof(uint16_t));
+    std::memcpy(pool_->Data(block), pattern_.data(), bytes);
   }
 
   struct Subject {
@@ -229,7 +229,7 @@ class ModelRig {
   std::unique_ptr<ThreadPool> threads_;
   std::optional<BlockPool> pool_;
   std::optional<StepForward> forward_;
-  std::vector<uint16_t> pattern_;
+  std::vector<float> pattern_;  // a block
 };
 
 Result<> BenchThreads(const Model& model, const ModelSuiteOptions& options, int num_threads,

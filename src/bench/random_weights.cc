@@ -132,4 +132,15 @@ void FillHalves(uint64_t seed, std::span<uint16_t> values) {
   }
 }
 
+void FillRecords(uint64_t seed, const KvRecord& record, std::span<std::byte> bytes) {
+  FillHalves(seed, {reinterpret_cast<uint16_t*>(bytes.data()), bytes.size() / sizeof(uint16_t)});
+  if (record.type != KvType::kQ8) return;
+  // Those are codes now; scales from 1/256 to 2/256.
+  const size_t count = static_cast<size_t>(record.KeyScaleGroups() + 1) * kBlockTokens;
+  for (size_t at = 0; at < bytes.size(); at += record.Bytes()) {
+    float* scales = reinterpret_cast<float*>(bytes.data() + at + record.KeyScaleBytes(0, 0));
+    for (size_t i = 0; i < count; ++i) scales[i] = static_cast<float>(16 + i * 5 % 16) / 4096.0f;
+  }
+}
+
 }  // namespace baton

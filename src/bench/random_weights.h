@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tensor/dtype.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 
@@ -24,5 +25,9 @@ void FillFloats(uint64_t seed, std::span<float> values);
 
 // Random binary16 numbers between 1/2 and 1, either sign.
 void FillHalves(uint64_t seed, std::span<uint16_t> values);
+
+// Fills records with random keys and values of up to about 1; their statistics hold anything.
+// Requires: `bytes` is a whole number of records, and aligned as they are.
+void FillRecords(uint64_t seed, const KvRecord& record, std::span<std::byte> bytes);
 
 }  // namespace baton

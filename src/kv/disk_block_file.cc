@@ -132,7 +132,8 @@ DiskBlockRead CompareTokens(const ReadDiskBlockArgs& args, uint64_t checksum) {
 bool SameKind(const FileHeader& a, const FileHeader& b) {
   return a.key == b.key && a.record_version == b.record_version && a.num_layers == b.num_layers &&
          a.num_kv_heads == b.num_kv_heads && a.head_dim == b.head_dim &&
-         a.block_bytes == b.block_bytes && std::ranges::equal(a.reserved, b.reserved);
+         a.block_bytes == b.block_bytes && a.kv_type == b.kv_type &&
+         std::ranges::equal(a.reserved, b.reserved);
 }
 
 }  // namespace
