@@ -8,12 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "base/hash.h"
+#include "kv/disk_block_file.h"
 
 namespace baton {
 namespace {
@@ -155,6 +160,26 @@ TEST_F(DiskTierTest, RefusesWhatDiffersAndLeavesIt) {
 
   DiskTier tier = OpenTier();
   EXPECT_TRUE(GetsRight(tier, block));
+}
+
+// The type is refused by itself: here nothing else differs, not even the size.
+TEST_F(DiskTierTest, RefusesABlockOfAnotherTypeThanTheCache) {
+  constexpr size_t kTypeAt = 80;
+  constexpr size_t kChecksumAt = 120;
+  const TestBlock block(1);
+  DiskTier tier = OpenTier();
+  ASSERT_TRUE(tier.Put(block.id(), block.bytes).has_value());
+  const std::string content = Content(Files()[0]);
+  for (const KvType type : {KvType::kF16, KvType::kQ8}) {
+    std::string changed = content;
+    changed[kTypeAt] = static_cast<char>(type);
+    const uint64_t checksum = Checksum64(std::as_bytes(std::span(changed)).first(kChecksumAt));
+    std::memcpy(changed.data() + kChecksumAt, &checksum, sizeof(checksum));
+    SetContent(Files()[0], changed);
+    EXPECT_EQ(GetsRight(tier, block), type == KvType::kF16) << KvTypeName(type);
+  }
+  EXPECT_EQ(tier.counters().refused, 1);
+  EXPECT_EQ(tier.counters().damaged, 0);
 }
 
 TEST_F(DiskTierTest, NoticesEveryCutAndEveryChangedByte) {

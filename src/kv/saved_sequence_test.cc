@@ -13,6 +13,7 @@
 namespace baton {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr size_t kBlockBytes = 192;
@@ -84,7 +85,8 @@ TEST_P(SavedSequenceTest, RefusesWhatDiffers) {
   const Result<SavedSequence> other =
       SavedSequence::Open(path_, {.key = {1, 3}, .block_bytes = kBlockBytes}, 1000);
   ASSERT_FALSE(other.has_value());
-  EXPECT_THAT(other.error().message, HasSubstr("another model"));
+  EXPECT_THAT(other.error().message,
+              AllOf(HasSubstr("another model"), HasSubstr("another --kv-type")));
   EXPECT_FALSE(SavedSequence::Open(path_, {.key = {1, 2}, .block_bytes = 128}, 1000).has_value());
   const Result<SavedSequence> long_one = SavedSequence::Open(path_, kKind, GetParam() - 1);
   ASSERT_FALSE(long_one.has_value());
