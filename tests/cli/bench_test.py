@@ -202,6 +202,16 @@ class Bench(BatonCase):
         self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
         self.assertEqual(len(root.findall(".//{*}circle")), 2 * (1 + 2 + 2) + 2)
 
+    def test_a_model_over_a_cache_of_8_bits(self):
+        reports = {}
+        for kv_type in ("f16", "q8"):
+            reports[kv_type] = json.loads(self.ok("bench", "model", cached(SMOL), "--quick", "--json",
+                                                  "--kv-type", kv_type))
+            self.assertEqual(reports[kv_type]["kv_type"], kv_type)
+        kv_bytes = {name: report["memory"]["kv_bytes"] for name, report in reports.items()}
+        # Of head size 64: 265 and 149 bytes a token.
+        self.assertEqual(kv_bytes["q8"] * 265, kv_bytes["f16"] * 149)
+
     def test_where_the_time_of_a_model_goes(self):
         trace = self.folder / "model.trace"
         arguments = ["bench", "model", cached(SMOL), "--quick", "--prompt", "7", "--depth", "3",

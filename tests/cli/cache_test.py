@@ -103,6 +103,25 @@ class Cache(BatonCase):
         for options in ([], [*sparse, "--sparse", "rule=all"]):
             self.assertIn("another prefill policy", self.fails(*run, *options))
 
+    def test_a_cache_of_8_bits_serves_its_type_only(self):
+        saved = self.folder / "8-bits.kv"
+        narrow = ["--kv-type", "q8"]
+        first = self.ask(*narrow, "--save-kv", saved)
+        again = self.ask(*narrow, "--load-kv", saved)
+        self.assertGreater(again["figures"]["cached_tokens"], 64)
+        self.assertEqual(again["tokens"], first["tokens"])
+        wide = self.folder / "16-bits.kv"
+        self.assertGreater(self.ask("--save-kv", wide)["figures"]["kv_bytes"],
+                           1.75 * first["figures"]["kv_bytes"])
+        self.assertGreater(os.path.getsize(wide), 1.75 * os.path.getsize(saved))
+        run = ["run", cached(SMOL), "-p", "Hello", "-n", "1", "--load-kv"]
+        for options in ([saved], [wide, *narrow], [saved, "--kv-type", "f16"]):
+            self.assertIn("another --kv-type", self.fails(*run, *options))
+        done = self.baton("chat", cached(SMOL), "-f", self.document, "-n", "2", "--temp", "0",
+                          "--load-kv", saved, *narrow, stdin=QUESTION + "\n")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertRegex(done.stderr.decode(), r"prompt [0-9,]+ tokens, [0-9,]{3,} cached")
+
     def test_a_cache_of_no_use_is_told(self):
         saved = self.folder / "useless.kv"
         self.ok("run", cached(SMOL), "--raw", "-p", "Alpha beta", "-n", "1", "--save-kv", saved)

@@ -345,6 +345,20 @@ class TinyModel(BatonCase):
         quiet = self.baton("run", self.model, "--raw", "-p", "x", "-n", "5", "--quiet")
         self.assertEqual(quiet.stderr, b"")
 
+    def test_a_cache_of_8_bits_says_so_and_stays_the_same(self):
+        common = ["-n", "4", "--logprobs", "2", "--ignore-eos"]
+        prompt = "abc " * 50  # four blocks
+        wide = self.raw(prompt, *common)
+        self.assertEqual(wide["policy"]["kv_type"], "f16")
+        narrow = self.raw(prompt, *common, "--kv-type", "q8")
+        self.assertEqual(narrow["policy"]["kv_type"], "q8")
+        self.assertNotEqual(narrow["tokens"], wide["tokens"])
+        # Per token of head size 16: 67 bytes, of them 3 of means and far keys, and 43.
+        self.assertEqual(narrow["figures"]["kv_bytes"] * 67, wide["figures"]["kv_bytes"] * 43)
+        for change in (["--threads", "1"], ["--chunk", "7"], ["--isa", "portable"]):
+            changed = self.raw(prompt, *common, "--kv-type", "q8", *change)
+            self.assertEqual(changed["tokens"], narrow["tokens"], change)
+
     def test_json_holds_everything(self):
         answer = self.raw("abc", "-n", "3", "--precision", "exact", "--seed", "7")
         data = bytes(byte for token in answer["tokens"] for byte in token["bytes"])
