@@ -104,6 +104,22 @@ class Kl(SparseEval):
         for label in labels:
             self.assertIn(label, text)
 
+    def test_over_a_cache_of_8_bits(self):
+        arguments = ["--sparse", SPARSE, "--sparse", "rule=all", "--baselines", "--repeat", 0,
+                     "--positions", 20, "--kv-type", "q8"]
+        result = self.kl(*arguments)
+        self.assertEqual(result["kv_type"], "q8")
+        policies = {policy["label"]: policy for policy in result["policies"]}
+        self.assertEqual(result["policies"][1]["kl"]["last"]["max"], 0)
+        self.assertGreater(result["policies"][0]["kl"]["last"]["max"], 0)
+        best = next(label for label in policies if "energy=true" in label)
+        self.assertEqual(policies[best]["density"], result["policies"][0]["density"])
+        kl = [policy["kl"] for policy in result["policies"]]
+        again = self.kl(*arguments, "--threads", 1, "--chunk", 64, "--isa", "portable")
+        self.assertEqual([policy["kl"] for policy in again["policies"]], kl)
+        wide = self.kl(*arguments[:-2])
+        self.assertNotEqual([policy["kl"] for policy in wide["policies"]], kl)
+
     def test_the_table(self):
         text = self.ok("eval", "kl", self.model, "--text", self.text, "--repeat", 0)
         self.assertIn("last KL", text)
