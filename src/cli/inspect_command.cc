@@ -15,7 +15,7 @@ class InspectCommand final : public Command {
   CommandText Text() const override {
     return {.name = "inspect",
             .summary = "what is in a model file and what it costs to run",
-            .usages = {"MODEL [--json] [--ctx N] [--tune-file FILE]"},
+            .usages = {"MODEL [--json] [--ctx N] [--kv-type NAME] [--tune-file FILE]"},
             .description = {"Reads the header of a model file and prints architecture, sizes, "
                             "tensor types, tokenizer, chat template, the memory of the KV cache "
                             "and of a whole context, and what Baton lacks to run the file, if "
@@ -34,6 +34,7 @@ class InspectCommand final : public Command {
                      .help = "Context to count the memory for (default: what the model was "
                              "trained for)"},
                     {.min = 1, .max = ModelLimits::kMaxContext}, &context_);
+    DeclareKvType(options, &kv_type_);
     DeclareTuneFile(options, &tune_file_);
   }
 
@@ -42,8 +43,9 @@ class InspectCommand final : public Command {
   Result<> Run(Console& console) override {
     const Result<GgufFile> file = GgufFile::Open(model_.path());
     if (!file) return Forward(file);
-    const InspectReport report =
-        MakeInspectReport(*file, {.context_tokens = context_, .tune_file = tune_file_});
+    const InspectReport report = MakeInspectReport(
+        *file,
+        {.context_tokens = context_, .kv_type = KvTypeOf(kv_type_), .tune_file = tune_file_});
     return console.out.Write(json_ ? InspectJson(report)
                                    : InspectText(report, console.answer_columns));
   }
@@ -52,6 +54,7 @@ class InspectCommand final : public Command {
   ModelArgument model_;
   bool json_ = false;
   std::optional<int64_t> context_;
+  std::optional<std::string> kv_type_;
   std::optional<std::string> tune_file_;
 };
 

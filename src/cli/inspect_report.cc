@@ -201,6 +201,7 @@ std::optional<TuneFacts> ReadTuneFacts(const GgufFile& file, const ModelParts& p
 void AddParts(const GgufFile& file, const InspectOptions& options, InspectReport& report) {
   const ModelParts parts =
       ReadModelParts(file, {.path = file.name(),
+                            .kv_type = options.kv_type,
                             .num_threads = ReadCpuTopology().num_compute_threads(),
                             .context_tokens = options.context_tokens});
   if (parts.spec) {
@@ -225,6 +226,7 @@ void AddParts(const GgufFile& file, const InspectOptions& options, InspectReport
 InspectReport MakeInspectReport(const GgufFile& file, const InspectOptions& options) {
   InspectReport report;
   report.path = file.name();
+  report.kv_type = options.kv_type;
   report.parts.assign(file.part_paths().begin(), file.part_paths().end());
   report.file_bytes = file.total_file_bytes();
   report.version = file.version();

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "format/gguf.h"
+#include "tensor/kv_record.h"
 
 namespace baton {
 
@@ -101,6 +102,7 @@ struct InspectReport {
   std::vector<RopeFacts> ropes;
   int64_t sliding_window = 0;  // tokens; 0 for none
   int64_t num_window_layers = 0;
+  KvType kv_type = KvType::kF16;  // that the memory is counted for
   std::optional<uint64_t> kv_bytes_per_token;
   std::optional<MemoryFacts> memory;
   std::optional<PackedFacts> packed;
@@ -113,6 +115,7 @@ struct InspectReport {
 struct InspectOptions {
   // For the memory; nothing: what the model was trained for.
   std::optional<int64_t> context_tokens;
+  KvType kv_type = KvType::kF16;
   // Nothing: that beside the model, if there is one.
   std::optional<std::string> tune_file;
 };

@@ -158,7 +158,10 @@ void AddTokenizerLines(const InspectReport& report, Lines& lines) {
 
 void AddCostLines(const InspectReport& report, Lines& lines) {
   if (report.kv_bytes_per_token.has_value()) {
-    lines.Add("kv per token", BytesText(*report.kv_bytes_per_token));
+    const bool is_usual = report.kv_type == KvType::kF16;
+    lines.Add("kv per token",
+              BytesText(*report.kv_bytes_per_token) +
+                  (is_usual ? "" : fmt::format(", {}", KvTypeName(report.kv_type))));
   }
   if (!report.memory.has_value()) return;
   const MemoryFacts& memory = *report.memory;
@@ -317,6 +320,7 @@ std::string InspectJson(const InspectReport& report) {
                   : Json()},
       {"tokenizer", TokenizerJson(report.tokenizer)},
       {"chat_template", report.chat_template.has_value() ? Json(*report.chat_template) : Json()},
+      {"kv_type", KvTypeName(report.kv_type)},
       {"kv_bytes_per_token", has_kv ? Json(*report.kv_bytes_per_token) : Json()},
       {"memory", MemoryJson(report)},
       {"packed_file", report.packed.has_value() ? Json{{"path", report.packed->path},

@@ -18,9 +18,11 @@ namespace baton {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Result<LoadedModel> Load(LoadOptions options) {
   return LoadModel(options, nullptr);
@@ -47,6 +49,22 @@ TEST(LoadModel, ContextBeyondTheTrainedOneWarnsWithBothNumbers) {
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   EXPECT_EQ(loaded->context_tokens, 4096);
   EXPECT_THAT(loaded->warnings, ElementsAre(AllOf(HasSubstr("4,096"), HasSubstr("2,048"))));
+}
+
+TEST(LoadModel, WhatIsCachedIsOfOnePolicyOfOneFile) {
+  const TinyFile file(TinyModel{});
+  std::vector<Hash128> keys;
+  for (const Precision precision : {Precision::kFast, Precision::kExact}) {
+    for (const KvType kv_type : {KvType::kF16, KvType::kQ8}) {
+      const LoadOptions options = {.path = file.path(), .precision = precision, .kv_type = kv_type};
+      const Result<LoadedModel> loaded = Load(options);
+      ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+      EXPECT_EQ(loaded->options.kv_type, kv_type);
+      EXPECT_EQ(Load(options)->kv_key, loaded->kv_key);
+      EXPECT_THAT(keys, Not(Contains(loaded->kv_key))) << KvTypeName(kv_type);
+      keys.push_back(loaded->kv_key);
+    }
+  }
 }
 
 TEST(LoadModel, ContextsThatCannotBe) {

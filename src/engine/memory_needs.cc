@@ -35,9 +35,9 @@ std::string CacheAdvice(const MemoryNeeds& needs, int64_t kv_tokens, int64_t con
   return fmt::format("--kv-tokens {} with --ctx {}", kv_tokens, kv_tokens);
 }
 
-// What to do about needs that do not fit. The cache is large by the context or by itself, the
-// workspace by the chunk.
-std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
+// What to do about needs that do not fit but for the type of the cache. The cache is large by the
+// context or by itself, the workspace by the chunk.
+std::string SizeAdvice(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
   const uint64_t fixed = needs.weight_bytes + needs.workspace_bytes;
   const uint64_t blocks = fixed < available_bytes && needs.kv_block_bytes > 0
                               ? (available_bytes - fixed) / needs.kv_block_bytes
@@ -54,6 +54,13 @@ std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes, int64_t c
                                              : "take a smaller --chunk and a smaller --ctx";
   }
   return "take a smaller model";
+}
+
+std::string Advice(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens) {
+  const uint64_t fixed = needs.weight_bytes + needs.workspace_bytes;
+  const bool q8_fits = needs.q8_kv_bytes > 0 && fixed + needs.q8_kv_bytes <= available_bytes;
+  return SizeAdvice(needs, available_bytes, context_tokens) +
+         (q8_fits ? ", or take --kv-type q8, for less cache" : "");
 }
 
 }  // namespace
@@ -79,7 +86,13 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
   }
   needs.kv_tokens = question.kv_tokens;
   needs.kv_block_bytes = layout->block_bytes();
-  needs.kv_bytes = static_cast<uint64_t>(NumBlocksFor(question.kv_tokens)) * needs.kv_block_bytes;
+  const auto num_blocks = static_cast<uint64_t>(NumBlocksFor(question.kv_tokens));
+  needs.kv_bytes = num_blocks * needs.kv_block_bytes;
+  if (question.kv_type != KvType::kQ8) {
+    const Result<BlockLayout> q8 = KvLayoutOf(spec, KvType::kQ8);
+    if (!q8) return Forward(q8);
+    needs.q8_kv_bytes = num_blocks * q8->block_bytes();
+  }
   needs.workspace_bytes = StepForward::BufferBytes(spec, question.step, question.num_threads) +
                           RowSampler::BufferBytes(question.num_threads, spec.vocab_size);
   return needs;

@@ -17,6 +17,7 @@ struct MemoryNeeds {
   uint64_t kv_bytes = 0;         // of the whole cache
   int64_t kv_tokens = 0;         // that it has room for
   uint64_t kv_block_bytes = 0;   // of 64 tokens
+  uint64_t q8_kv_bytes = 0;      // of the whole cache with --kv-type q8; 0: it is of that type
   uint64_t workspace_bytes = 0;  // of a step and of the sampler
 
   uint64_t total() const { return weight_bytes + kv_bytes + workspace_bytes; }
@@ -38,7 +39,7 @@ Result<MemoryNeeds> EstimateMemory(const GgufFile& file, const ModelSpec& spec,
 
 // Whether the needs fit. Errors: exhausted, with all numbers and what to do: the
 // largest context that fits, or the largest cache where it is of more than one context, a smaller
-// chunk, or a smaller model.
+// chunk, 8 bits, or a smaller model.
 Result<> CheckMemory(const MemoryNeeds& needs, uint64_t available_bytes, int64_t context_tokens);
 
 }  // namespace baton

@@ -28,9 +28,11 @@ struct Opened {
   ModelSpec spec;
 };
 
-MemoryNeeds NeedsOf(const Opened& opened, int64_t context) {
+MemoryNeeds NeedsOf(const Opened& opened, int64_t context, KvType kv_type = KvType::kF16) {
+  LoadOptions options;
+  options.kv_type = kv_type;
   const Result<MemoryNeeds> needs =
-      EstimateMemory(opened.file, opened.spec, QuestionOf(LoadOptions(), context));
+      EstimateMemory(opened.file, opened.spec, QuestionOf(options, context));
   EXPECT_TRUE(needs.has_value());
   return *needs;
 }
@@ -61,6 +63,18 @@ TEST(MemoryNeeds, TheCacheIsWholeBlocks) {
   EXPECT_EQ(needs.kv_bytes, 2 * 4 * record);
   EXPECT_EQ(NeedsOf(opened, 64).kv_bytes, 4 * record);
   EXPECT_EQ(needs.total(), needs.weight_bytes + needs.kv_bytes + needs.workspace_bytes);
+}
+
+TEST(MemoryNeeds, TheCacheIsOfItsType) {
+  const Opened opened({});
+  // K and V in bytes, a binary32 scale for a key's 16 components and one for a value.
+  const uint64_t record = 2 * 64 * 16 + 2 * 64 * 4 + 2 * 16 * 4 + 64;
+  const MemoryNeeds f16 = NeedsOf(opened, 65);
+  const MemoryNeeds q8 = NeedsOf(opened, 65, KvType::kQ8);
+  EXPECT_EQ(q8.kv_bytes, 2 * 4 * record);
+  EXPECT_EQ(f16.q8_kv_bytes, q8.kv_bytes);
+  EXPECT_EQ(q8.q8_kv_bytes, 0);
+  EXPECT_EQ(q8.workspace_bytes, f16.workspace_bytes);  // or advice could be wrong
 }
 
 TEST(MemoryNeeds, TheWorkspaceIsThatOfTheStepAndTheSampler) {
@@ -115,6 +129,17 @@ TEST(CheckMemory, NamesTheChunkWhereTheWorkspaceIsTheProblem) {
   EXPECT_THAT(RefusalOf(needs, 1450 * kMiB),
               AllOf(HasSubstr("a smaller --chunk"), Not(HasSubstr("--ctx"))));
   EXPECT_THAT(RefusalOf(needs, 1300 * kMiB), HasSubstr("a smaller --chunk and a smaller --ctx"));
+}
+
+TEST(CheckMemory, NamesTheCacheOf8BitsWhereItFits) {
+  MemoryNeeds needs = kNeeds;
+  needs.q8_kv_bytes = 220 * kMiB;
+  EXPECT_THAT(RefusalOf(needs, 1320 * kMiB),
+              HasSubstr("; --ctx 3520 would fit, or take --kv-type q8, for less cache"));
+  EXPECT_THAT(RefusalOf(needs, 1450 * kMiB),
+              HasSubstr("for less workspace, or take --kv-type q8, for less cache"));
+  EXPECT_THAT(RefusalOf(needs, 1320 * kMiB - 1), Not(HasSubstr("--kv-type")));
+  EXPECT_THAT(RefusalOf(kNeeds, 1450 * kMiB), Not(HasSubstr("--kv-type")));
 }
 
 // The cache of many requests: a smaller context alone would not make it smaller.

@@ -266,6 +266,11 @@ class UnrunnableModels(BatonCase):
             self.assertNotIn(" MB", words)
         smaller = re.search(r"--ctx (\d+) would fit", text).group(1)
         self.assertIn("runs yes", self.inspect(path, "--ctx", str(int(smaller) // 2)))
+        # Head size 16: 8 bits take 43/67 of the memory.
+        larger = ["--ctx", str(int(smaller) * 6 // 5)]
+        self.assertIn("take --kv-type q8, for less cache", self.inspect(path, *larger))
+        self.assertIn("runs yes", self.inspect(path, *larger, "--kv-type", "q8"))
+        self.assertNotIn("--kv-type", self.inspect(path, "--kv-type", "q8"))
 
     def test_unsupported_tensor_type_is_named(self):
         file = tiny_llama()

@@ -167,6 +167,19 @@ class Inspect(BatonCase):
                          small["weight_bytes"] + small["kv_bytes"] + small["workspace_bytes"])
         self.assertEqual(self.facts(path)["memory"]["context_tokens"], 64)
 
+    def test_memory_is_that_of_the_type_of_the_cache(self):
+        usual = self.facts(cached(SMOL))
+        narrow = self.facts(cached(SMOL), "--kv-type", "q8")
+        self.assertEqual((usual["kv_type"], narrow["kv_type"]), ("f16", "q8"))
+        # Codes of K and V, two scales of K and one of V, and a 64th of the binary32 means.
+        token = 30 * 3 * (2 * 64 + 3 * 4 + (2 * 64 * 4 + 64) / 64)
+        self.assertEqual(narrow["kv_bytes_per_token"], token)
+        self.assertEqual(narrow["memory"]["kv_bytes"], 8192 * token)
+        for name in ("weight_bytes", "workspace_bytes"):
+            self.assertEqual(narrow["memory"][name], usual["memory"][name])
+        self.assertIn(f"kv per token     {token / 1024:.1f} KiB, q8\n",
+                      self.ok("inspect", cached(SMOL), "--kv-type", "q8"))
+
     def test_text_says_the_same(self):
         text = self.ok("inspect", cached(SMOL))
         for words in ["architecture     llama", "layers           30", "8,192 tokens", "Q4_1",

@@ -72,7 +72,7 @@ class Usage(BatonCase):
         for command in ["run", "chat", "eval logits", "eval perplexity"]:
             text = self.ok(*command.split(), "--help")
             for option in ["--threads N", "--chunk N", "--isa NAME", "--ctx N",
-                           "--precision NAME", "-m, --model MODEL"]:
+                           "--precision NAME", "--kv-type NAME", "-m, --model MODEL"]:
                 self.assertIn(option, text)
 
     def test_unknown_commands(self):
@@ -140,6 +140,10 @@ class Usage(BatonCase):
                  (["--num-ctx", "512"], "the context is --ctx"),
                  (["--prompt-cache", "x"], "a cache is kept with --save-kv and taken up with "
                                            "--load-kv"),
+                 *(([other, "q8_0"], f"there is no {other} here: what the KV cache holds is "
+                                     "--kv-type, f16 or q8")
+                   for other in ("-ctk", "-ctv", "--cache-type-k", "--cache-type-v",
+                                 "--kv-cache-dtype")),
                  (["--prompt-file", "x"], "a text is given with -f"),
                  (["--temperature", "0"], "there is no --temperature here: it is called --temp"),
                  (["-sys", "x"], "there is no -sys here: it is called --system")]
@@ -185,6 +189,9 @@ class Usage(BatonCase):
         self.assertEqual(
             self.fails("run", MODEL, "-p", "x", "--precision", "exat", code=2),
             "baton run: --precision takes fast, exact, not 'exat'; did you mean 'exact'?")
+        self.assertEqual(
+            self.fails("run", MODEL, "-p", "x", "--kv-type", "q4", code=2),
+            "baton run: --kv-type takes f16, q8, not 'q4'; did you mean 'q8'?")
         self.assertIn("--isa", self.fails("run", MODEL, "-p", "x", "--isa", "mmx", code=2))
 
     # An option whose value can be wrong, the rest of its command line, and wrong values.
@@ -208,6 +215,8 @@ class Usage(BatonCase):
         (RUN, "--chat-template", ["chatlm", ""]),
         (RUN, "--logprobs", ["-1", "101", "x"]),
         (RUN, "--trace", [""]),
+        *((command, "--kv-type", ["q4", "F16", ""])
+          for command in (RUN, ["inspect", MODEL], BENCH, SERVE, TUNE)),
         (RUN, "--save-kv", [""]),
         (RUN, "--load-kv", [""]),
         (["chat", MODEL], "--stop", ["", "\udcff"]),
