@@ -53,9 +53,10 @@ std::string MemoryText(const LoadedModel& model, int64_t kv_tokens) {
   const Result<BlockLayout> layout = KvLayoutOf(model.model->spec(), model.options.kv_type);
   CHECK(layout.has_value());  // or the engine could not be made
   const auto blocks = static_cast<uint64_t>(NumBlocksFor(kv_tokens));
-  return fmt::format("{} of weights, {} of KV cache for {} (--kv-tokens)",
+  return fmt::format("{} of weights, {} of {} KV cache for {} (--kv-tokens)",
                      BytesText(model.model->weight_bytes()),
-                     BytesText(blocks * layout->block_bytes()), CountOf(kv_tokens, "token"));
+                     BytesText(blocks * layout->block_bytes()), KvTypeName(model.options.kv_type),
+                     CountOf(kv_tokens, "token"));
 }
 
 // Connections are descriptors, and the usual soft limit is low.

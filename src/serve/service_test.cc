@@ -124,7 +124,8 @@ TEST_F(ServiceTest, TheStatusListsWhatRunsAndWhatWaits) {
   EXPECT_EQ(status["requests"][0]["id"], "chatcmpl-1");
   EXPECT_EQ(status["requests"][0]["phase"], "prefill");
   EXPECT_EQ(status["requests"][1]["phase"], "waiting");
-  EXPECT_EQ(status["kv"].dump(), R"({"block_tokens":0,"blocks":9,"owned":0,"cached":2,"free":7})");
+  EXPECT_EQ(status["kv"].dump(),
+            R"({"type":"f16","block_tokens":0,"blocks":9,"owned":0,"cached":2,"free":7})");
   // What the description promises is there.
   const Json schema =
       BodyOf(Ask(Head("GET", "/openapi.json", "")))["components"]["schemas"]["Status"];

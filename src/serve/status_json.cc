@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/number_text.h"
+#include "tensor/kv_record.h"
 #include "text/json_text.h"
 
 namespace baton {
@@ -49,7 +50,8 @@ std::string StatusJson(const StatusHead& head, const EngineStatus* status) {
     json["waiting"] = status->waiting_requests;
     json["waiting_tokens"] = status->waiting_tokens;
     json["requests"] = RequestsJson(*status);
-    json["kv"] = {{"block_tokens", status->block_tokens},
+    json["kv"] = {{"type", KvTypeName(status->kv_type)},
+                  {"block_tokens", status->block_tokens},
                   {"blocks", status->blocks_owned + status->blocks_cached + status->blocks_free},
                   {"owned", status->blocks_owned},
                   {"cached", status->blocks_cached},

@@ -8,6 +8,16 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST(StatusJson, NamesWhatTheCacheHolds) {
+  for (const KvType type : {KvType::kF16, KvType::kQ8}) {
+    EngineStatus status;
+    status.kv_type = type;
+    EXPECT_THAT(
+        StatusJson({.state = "ok"}, &status),
+        HasSubstr(type == KvType::kQ8 ? R"("kv":{"type":"q8",)" : R"("kv":{"type":"f16",)"));
+  }
+}
+
 TEST(StatusJson, NumbersHaveNoMoreDigitsThanTheyMean) {
   EngineStatus status;
   status.running.push_back({.id = 1, .label = "a", .age_seconds = 112'927 * 1e-9});

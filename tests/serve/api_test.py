@@ -252,6 +252,23 @@ class Api(ServerCase):
         self.assertEqual(found, (total - 1) // 64 * 64)
         self.assertEqual(answer["choices"], choices)
 
+    def test_what_a_cache_of_one_type_holds_the_other_is_not_served(self):
+        body = {"prompt": "Types. " + LONG, "temperature": 0, "max_tokens": 4}
+        found, choices = [], {}
+        for kv_type in ("f16", "q8", "q8", "f16"):
+            server = Server(self.folder, "--kv-disk", str(self.folder / "types"), "--kv-type",
+                            kv_type, name="types")
+            answer = server.post(PLAIN, body)
+            status = json.loads(server.ask("GET", "/status")[2])
+            self.assertEqual(server.stop(), 0)
+            self.assertEqual(status["kv"]["type"], kv_type)
+            memory, = [line["message"] for line in server.log() if line["event"] == "memory"]
+            self.assertIn(f" MiB of {kv_type} KV cache for ", memory)
+            found.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+            self.assertEqual(choices.setdefault(kv_type, answer["choices"]), answer["choices"])
+        whole = (answer["usage"]["prompt_tokens"] - 1) // 64 * 64
+        self.assertEqual(found, [0, 0, whole, whole])
+
     def test_a_disk_that_refuses_is_told(self):
         disk = self.folder / "refuses"
         server = Server(self.folder, "--kv-disk", str(disk), name="refuses")

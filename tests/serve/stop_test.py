@@ -145,8 +145,8 @@ class Stop(BatonCase):
         server.stop()
         message, = [line["message"] for line in server.log() if line["event"] == "memory"]
         # 256 blocks of 64 tokens: keys, values and their means in 30 layers of 3 heads.
-        self.assertRegex(message, r"^92\.1 MiB of weights, 372\.\d MiB of KV cache for 16,384 tokens "
-                                  r"\(--kv-tokens\)$")
+        self.assertRegex(message, r"^92\.1 MiB of weights, 372\.\d MiB of f16 KV cache for 16,384 "
+                                  r"tokens \(--kv-tokens\)$")
         # On this machine alone nobody needs keys.
         self.assertFalse([line for line in server.log() if line["event"] == "no_keys"])
 
