@@ -56,7 +56,9 @@ void CacheOption::TellIfUnused(int64_t cached_tokens, Console& console) const {
   // An answer that was saved, too, and the end of its prompt are no part of the next one.
   if (!load_path_ || cached_tokens > loaded_tokens_ / 2) return;
   Note(cached_tokens == 0
-           ? fmt::format("{} was of no use: the prompt begins with other tokens", *load_path_)
+           ? fmt::format("{} was of no use: the prompt begins with other tokens, or is read by "
+                         "another policy (--prefill, --sparse) than what was saved",
+                         *load_path_)
            : fmt::format("{} of the {} in {} were of use: the prompt goes on with other tokens; to "
                          "ask about the same text, give it again in front of the question",
                          CountText(cached_tokens), CountOf(loaded_tokens_, "token"), *load_path_),

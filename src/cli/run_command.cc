@@ -122,8 +122,10 @@ class RunCommand final : public Command {
     if (HasTexts() || question_.has_value()) return {};
     is_piped_ = in.HasText(kInputPatienceMs);
     if (is_piped_) return {};
-    return Fail(ErrorCode::kInvalid,
-                "nothing to answer: ask with -p, give a text with -f, or - for standard input");
+    return Fail(
+        ErrorCode::kInvalid,
+        "nothing to answer: ask with -p, give a text with -f, or - for standard input (which "
+        "is waited for 2 s only where no - asks for it)");
   }
 
   Result<> Run(Console& console) override {

@@ -64,7 +64,7 @@ struct EngineStatus {
   int64_t waiting_tokens = 0;    // of their prompts
   TokenRates::PerSecond rates;
   int64_t block_tokens = 0;
-  KvType kv_type = KvType::kF16;  // what the cache holds
+  std::string_view kv_type = KvTypeName(KvType::kF16);  // what the cache holds
   int64_t blocks_free = 0;
   int64_t blocks_owned = 0;
   int64_t blocks_cached = 0;

@@ -83,7 +83,7 @@ EngineStatus Engine::Loop::Status() {
   status.max_running = config_.max_running;
   status.rates = rates_.At(now, {.prompt = UnfinishedPromptTokens(), .generated = 0});
   status.block_tokens = kBlockTokens;
-  status.kv_type = pool_.layout().shape().type;
+  status.kv_type = KvTypeName(pool_.layout().shape().type);
   status.blocks_free = pool_.num_free();
   status.blocks_owned = pool_.num_owned();
   status.blocks_cached = pool_.num_cached();

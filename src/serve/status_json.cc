@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/number_text.h"
-#include "tensor/kv_record.h"
 #include "text/json_text.h"
 
 namespace baton {
@@ -50,7 +49,7 @@ std::string StatusJson(const StatusHead& head, const EngineStatus* status) {
     json["waiting"] = status->waiting_requests;
     json["waiting_tokens"] = status->waiting_tokens;
     json["requests"] = RequestsJson(*status);
-    json["kv"] = {{"type", KvTypeName(status->kv_type)},
+    json["kv"] = {{"type", status->kv_type},
                   {"block_tokens", status->block_tokens},
                   {"blocks", status->blocks_owned + status->blocks_cached + status->blocks_free},
                   {"owned", status->blocks_owned},

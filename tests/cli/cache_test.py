@@ -129,6 +129,12 @@ class Cache(BatonCase):
                           saved)
         self.assertEqual(done.returncode, 0)
         self.assertIn("of no use", done.stderr.decode())
+        # The same document, read by another policy.
+        self.ok("run", cached(SMOL), "-f", self.document, "-p", "x", "-n", "1", "--save-kv", saved)
+        done = self.baton("run", cached(SMOL), "-f", self.document, "-p", "x", "-n", "1",
+                          "--load-kv", saved, "--prefill", "sparse", "--sparse", "rule=all")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("another policy (--prefill, --sparse)", done.stderr.decode())
 
     def test_a_chat_goes_on_with_a_saved_document(self):
         saved = self.folder / "chat.kv"

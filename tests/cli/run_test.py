@@ -274,6 +274,8 @@ class TinyModel(BatonCase):
                                   timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"nothing to answer", done.stderr)
+        # Whoever writes late is told what waits for him.
+        self.assertIn(b"- for standard input (which is waited for 2 s only", done.stderr)
 
     def test_text_on_standard_input_that_is_not_read_is_told(self):
         path = self.file("notes.txt", "notes")
