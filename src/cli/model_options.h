@@ -17,8 +17,7 @@
 namespace baton {
 
 // --threads, --chunk, --isa, --ctx, --precision, --kv-type, --prefill, --sparse, --tune-file,
-// --no-packed,
-// --profile, --trace.
+// --no-packed, --profile, --trace.
 class ComputeOptions {
  public:
   void Declare(OptionSet& options);

@@ -288,6 +288,11 @@ TEST_F(EngineTest, DeadlinesEndWhoWaitsAndWhoRuns) {
 
 // A request of a mix: prompt length, content, and what the cache holds.
 using Kind = std::tuple<int64_t, int64_t, KvType>;
+struct MixEntry {
+  Kind kind;
+  std::shared_ptr<Listener> listener;
+  uint64_t id;
+};
 using Answers = std::map<Kind, std::vector<std::pair<TokenId, double>>>;
 
 // The answers over one type of cache are not those over the other.
@@ -325,12 +330,7 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
       config.kv_disk_bytes = 1 << 20;
     }
     Start(config);
-    struct Entry {
-      Kind kind;
-      std::shared_ptr<Listener> listener;
-      uint64_t id;
-    };
-    std::vector<Entry> entries;
+    std::vector<MixEntry> entries;
     const uint64_t count = 3 + random.NextBelow(8);
     const std::atomic<bool> cancel = false;
     while (true) {
@@ -348,7 +348,7 @@ TEST_F(EngineTest, OneTokenOneAnswerUnderLoad) {
       ASSERT_TRUE(left.has_value()) << left.error().message;
       if (!*left && entries.size() == count) break;
     }
-    for (const Entry& entry : entries) {
+    for (const MixEntry& entry : entries) {
       ASSERT_EQ(entry.listener->num_done, 1);
       ASSERT_TRUE(entry.listener->done->has_value());
       if (!expected.contains(entry.kind)) {
