@@ -67,9 +67,9 @@ std::vector<std::byte> Patched(std::vector<std::byte> image, std::span<const uin
 }
 
 // A step of two tokens of a model that was accepted.
-void RunStep(const baton::Model& model, baton::ThreadPool& threads) {
+void RunStep(const baton::Model& model, baton::KvType kv_type, baton::ThreadPool& threads) {
   const baton::ModelSpec& spec = model.spec();
-  auto pool = baton::BlockPool::Make(*baton::KvLayoutOf(spec), 1);
+  auto pool = baton::BlockPool::Make(*baton::KvLayoutOf(spec, kv_type), 1);
   if (!pool) return;
   auto forward = baton::StepForward::Make(
       model, *pool, {.table = baton::KernelsFor(baton::BestIsa()), .pool = threads},
@@ -108,7 +108,9 @@ void TryModel(const GgufFile& file, baton::ThreadPool& threads) {
   if (!needs || needs->total() > kMaxMemory) return;
   const auto model = baton::Model::Load(file, threads, nullptr);
   CHECK(!is_blocked || !model);
-  if (model) RunStep(*model, threads);
+  if (!model) return;
+  RunStep(*model, baton::KvType::kF16, threads);
+  RunStep(*model, baton::KvType::kQ8, threads);
 }
 
 }  // namespace

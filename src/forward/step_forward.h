@@ -71,7 +71,7 @@ PolicyModel PolicyModelOf(const ModelSpec& spec);
 class StepForward {
  public:
   // Requires: model, pool and what context refers to outlive the object; the pool's layout is
-  // KvLayoutOf(model.spec()).
+  // KvLayoutOf(model.spec(), any type).
   // Errors: exhausted; invalid (a policy that the model cannot have).
   static Result<StepForward> Make(const Model& model, BlockPool& pool, const KernelContext& context,
                                   const StepForwardOptions& options);
