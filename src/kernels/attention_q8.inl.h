@@ -31,9 +31,6 @@ struct Q8Work : GroupWork {
 template <bool kAllVisible>
 BATON_INLINE float QuantizeWeights(const f32x16 (&weights)[kBlockVectors],
                                    const float* value_scales, TokenRange visible, uint8_t* codes) {
-  constexpr float kLargest = 255.0f;
-  constexpr float kSmallestMax = 0x1p-118f;
-  constexpr int32_t kInfinityBits = 0x7f800000;
   f32x16 p[kBlockVectors];
   BATON_UNROLL
   for (int v = 0; v < kBlockVectors; ++v) {
@@ -43,24 +40,23 @@ BATON_INLINE float QuantizeWeights(const f32x16 (&weights)[kBlockVectors],
       p[v] = SelectBelow(ClampLanes(visible.begin - v * kLanes), Zero(), p[v]);
     }
   }
-  // None is below 0, so as integers they are ordered as they are as numbers; see Quantize. A NaN
-  // may have a sign.
+  // None is below 0, so as integers they are ordered as they are as numbers; see CodeScaleOf. A
+  // NaN may have a sign.
   const i32x16 tops = MaxInt(MaxInt(AsInt(Abs(p[0])), AsInt(Abs(p[1]))),
                              MaxInt(AsInt(Abs(p[2])), AsInt(Abs(p[3]))));
-  const int32_t top_bits = ReduceMaxInt(tops);
-  const float top = __builtin_bit_cast(float, top_bits);
-  if (top_bits >= kInfinityBits || top < kSmallestMax) [[unlikely]] {
+  const CodeScale scale = CodeScaleOf(ReduceMaxInt(tops), 255.0f, 0x1p-118f);
+  if (scale.inverse == 0.0f) [[unlikely]] {
     StoreQ8Codes(codes, SetInt1(0), SetInt1(0));
     StoreQ8Codes(codes + 2 * kLanes * kCodeBytes, SetInt1(0), SetInt1(0));
-    return top_bits >= kInfinityBits ? __builtin_nanf("") : 0.0f;
+    return scale.scale;
   }
-  const f32x16 inverse = Set1(kLargest / top);
+  const f32x16 inverse = Set1(scale.inverse);
   i32x16 rounded[kBlockVectors];
   BATON_UNROLL
   for (int v = 0; v < kBlockVectors; ++v) rounded[v] = RoundToInt(Mul(p[v], inverse));
   StoreQ8Codes(codes, rounded[0], rounded[1]);
   StoreQ8Codes(codes + 2 * kLanes * kCodeBytes, rounded[2], rounded[3]);
-  return top / kLargest;
+  return scale.scale;
 }
 
 // Logits of the 16-lane vectors [begin, end) of keys.

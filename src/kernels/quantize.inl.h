@@ -24,17 +24,20 @@ struct CodeScale {
 
 // amax_bits: the largest of the numbers' magnitudes, as an integer. As such, the magnitudes of
 // numbers are ordered as the numbers are, infinity and then the NaNs above them all.
-template <Precision kPrecision>
-BATON_INLINE CodeScale CodeScaleOf(int32_t amax_bits) {
-  constexpr float kLargest = kPrecision == Precision::kFast ? 127.0f : 32512.0f;
-  constexpr float kSmallestMax = kPrecision == Precision::kFast ? 0x1p-119f : 0x1p-111f;
+// Codes go up to `largest`; below `smallest_max` the scale would be subnormal.
+BATON_INLINE CodeScale CodeScaleOf(int32_t amax_bits, float largest, float smallest_max) {
   constexpr int32_t kInfinityBits = 0x7f800000;
   if (amax_bits >= kInfinityBits) [[unlikely]] {
     return {.scale = __builtin_nanf(""), .inverse = 0.0f};
   }
   const float amax = __builtin_bit_cast(float, amax_bits);
-  if (amax < kSmallestMax) return {.scale = 0.0f, .inverse = 0.0f};
-  return {.scale = amax / kLargest, .inverse = kLargest / amax};
+  if (amax < smallest_max) return {.scale = 0.0f, .inverse = 0.0f};
+  return {.scale = amax / largest, .inverse = largest / amax};
+}
+template <Precision kPrecision>
+BATON_INLINE CodeScale CodeScaleOf(int32_t amax_bits) {
+  return kPrecision == Precision::kFast ? CodeScaleOf(amax_bits, 127.0f, 0x1p-119f)
+                                        : CodeScaleOf(amax_bits, 32512.0f, 0x1p-111f);
 }
 
 struct BlockCodes {
